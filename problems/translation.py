@@ -1,0 +1,163 @@
+"""Translation: the base class of every language pair, and the corpora known by name."""
+
+import dataclasses
+from pathlib import Path
+from typing import ClassVar
+
+from t2t_lite.data.cleaning import Cleaned
+from t2t_lite.data.sources import DATA_DIR, MissingSplit, Reversed, Source, TextFiles, TfdsTranslation, TsvFile
+from t2t_lite.data.sources import nearest_files
+from t2t_lite.errors import UserError, unknown
+from t2t_lite.problem import Problem
+from t2t_lite.registry import register_problem
+
+SPLITS = ("train", "dev", "test")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TranslationProblem(Problem):
+    """Text in one language to text in another.
+
+    A subclass names its languages and gives `corpus`; it is registered in both directions, as `<name>` and `<name>_rev`.
+    """
+
+    reverse: bool = False  # from the target language to the source language
+    max_length_ratio: float | None = None  # training pairs with more words a side than this times the other are dropped
+    drop_duplicates: bool = False  # of equal training pairs only the first is kept
+
+    source_language: ClassVar[str] = ""
+    target_language: ClassVar[str] = ""
+
+    @classmethod
+    def variants(cls):
+        return {"": {"reverse": False}, "_rev": {"reverse": True}}
+
+    @classmethod
+    def describe(cls, name):
+        return super().describe(name) + (" The other way round." if name.endswith("_rev") else "")
+
+    def corpus(self, split: str) -> Source:
+        """The examples of `split` as they are, from the source language to the target language."""
+        raise NotImplementedError
+
+    def source(self, split: str) -> Source:
+        """The examples of `split`, cleaned (train only) and turned round as the options say."""
+        if split not in SPLITS:
+            raise unknown("split", split, SPLITS)
+        source = self.corpus(split)
+        if split == "train" and (self.max_length_ratio is not None or self.drop_duplicates):
+            folder = Path(self.data_dir or DATA_DIR)
+            source = Cleaned(source, self.max_length_ratio, self.drop_duplicates, folder)
+        return Reversed(source) if self.reverse else source
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Multi30k(TranslationProblem):
+    """Captions of images, from the files of the public repository multi30k/dataset, in `--raw_dir`."""
+
+    _stems: ClassVar = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
+
+    def corpus(self, split):
+        origin = "such files lie in github.com/multi30k/dataset under data/task1/raw"
+        languages = self.source_language, self.target_language
+        if self.raw_dir is None:
+            names = " and ".join(f"{stem}.{'|'.join(languages)}" for stem in self._stems.values())
+            raise UserError(f"{self.name} needs --raw_dir, a folder with {names} (each plain or .gz); {origin}")
+        return local_files(self.raw_dir, self._stems[split], languages, origin)
+
+
+@register_problem
+class Multi30kEnde(Multi30k):
+    """Multi30k image captions, English to German."""
+
+    source_language, target_language = "en", "de"
+
+
+@register_problem
+class Multi30kEnfr(Multi30k):
+    """Multi30k image captions, English to French."""
+
+    source_language, target_language = "en", "fr"
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextPairs(TranslationProblem):
+    """Your own text files: --train corpus.en corpus.de --dev dev.en dev.de, or one file of tab-separated pairs."""
+
+    train: tuple[str, ...] | None = None  # one TSV file, or two line-aligned files; all may be .gz
+    dev: tuple[str, ...] | None = None
+    test: tuple[str, ...] | None = None
+
+    def __post_init__(self):
+        for split in SPLITS:
+            paths = getattr(self, split)
+            if paths is None:
+                continue
+            if isinstance(paths, str) or len(paths) not in (1, 2):
+                raise UserError(f"--{split} {paths}: expected one TSV file or two line-aligned files")
+            # Absolute, since a run directory keeps them and later commands may start elsewhere.
+            object.__setattr__(self, split, tuple(str(Path(path).expanduser().absolute()) for path in paths))
+
+    def corpus(self, split):
+        paths = getattr(self, split)
+        if paths is None:
+            raise MissingSplit(f"{self.name} has no {split} split; give --{split} with one TSV file or two text files")
+        return TsvFile(*paths) if len(paths) == 1 else TextFiles(*paths)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Wmt14(TranslationProblem):
+    """WMT 2014, of TensorFlow Datasets; dev is newstest2013, test newstest2014 (section 5.1).
+
+    With `--raw_dir` it reads local files instead: `train.LANG`, `newstest2013.LANG` and `newstest2014.LANG`, or with the
+    pair in the name, as in `newstest2013.de-en.en`; plain or .gz.
+    """
+
+    _stems: ClassVar = {"train": "train", "dev": "newstest2013", "test": "newstest2014"}
+    _splits: ClassVar = {"train": "train", "dev": "validation", "test": "test"}  # TFDS's names
+
+    def corpus(self, split):
+        source, target = self.source_language, self.target_language
+        if self.raw_dir is None:
+            name = f"wmt14_translate/{target}-{source}"  # TFDS writes every pair with English last
+            return TfdsTranslation(name, self._splits[split], source, target, self.data_dir)
+        return local_files(self.raw_dir, self._stems[split], (source, target), "such files lie at statmt.org/wmt14")
+
+
+@register_problem
+class Wmt14Ende(Wmt14):
+    """WMT 2014 news, English to German, 4.5 million pairs."""
+
+    source_language, target_language = "en", "de"
+    default_vocab_size = 37_000  # section 5.1
+
+
+@register_problem
+class Wmt14Enfr(Wmt14):
+    """WMT 2014 news, English to French, 36 million pairs."""
+
+    source_language, target_language = "en", "fr"
+    default_vocab_size = 32_000  # section 5.1
+    subword_model = "unigram"  # stands for the paper's word-piece model, which like it is chosen by likelihood
+
+
+def local_files(folder, stem: str, languages: tuple[str, str], origin: str) -> TextFiles:
+    """The line-aligned files of a split in `folder`: `stem.en` or `stem.de-en.en`, plain or .gz.
+
+    Raises UserError naming what is missing, the nearest names there, and `origin`, where such files come from.
+    """
+    folder = Path(folder).expanduser()
+    if not folder.is_dir():
+        raise UserError(f"--raw_dir {folder}: no such folder; {origin}")
+    source, target = languages
+    paths = []
+    for language in languages:
+        stems = (stem, f"{stem}.{source}-{target}", f"{stem}.{target}-{source}")
+        names = [f"{s}.{language}{suffix}" for s in stems for suffix in ("", ".gz")]
+        found = next((folder / name for name in names if (folder / name).is_file()), None)
+        if found is None:
+            near = nearest_files(folder, names[0])
+            raise MissingSplit(f"--raw_dir {folder}: no {names[0]} (or {', '.join(names[1:])}); {near}; {origin}")
+        paths.append(found)
+    return TextFiles(*paths)

@@ -1,0 +1,56 @@
+"""Measures the input pipeline alone: pairs/s from text files to padded batches, tokenisation included.
+
+    python scripts/bench_pipeline.py --input train.en.gz --target train.de.gz
+"""
+
+import argparse
+import os
+import time
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--input", required=True, help="line-aligned text, plain or .gz")
+    parser.add_argument("--target", required=True, help="line-aligned text, plain or .gz")
+    parser.add_argument("--vocab_size", type=int, default=8_000)
+    parser.add_argument("--batch_tokens", type=int, default=4_096)
+    parser.add_argument("--max_length", type=int, default=256)
+    parser.add_argument("--num_buckets", type=int, default=16)
+    parser.add_argument("--epochs", type=int, default=3, help="measured after one for warming up")
+    args = parser.parse_args()
+
+    from t2t_lite.data.pipeline import TrainingBatches, fit_buckets, sample_lengths
+    from t2t_lite.data.sources import TextFiles
+    from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
+
+    source = TextFiles(args.input, args.target)
+    vocabulary = Vocabulary.train((text for pair in source.pairs() for text in pair), args.vocab_size)
+    vocabularies = Vocabularies(vocabulary, vocabulary, shared=True)
+    shape = dict(replicas=1, micro_batches=1, max_length=args.max_length)
+    lengths = sample_lengths(source, vocabularies)
+    buckets = fit_buckets(lengths, batch_tokens=args.batch_tokens, num_buckets=args.num_buckets, **shape)
+    for bucket in buckets:
+        print(bucket)
+
+    padded = tokens = 0
+    started, epoch, rates = time.perf_counter(), 0, []
+    batches = TrainingBatches(source, vocabularies, buckets, seed=1, **shape)
+    pairs = 0
+    for batch in batches:
+        if batch.epoch != epoch:
+            rates.append(pairs / (time.perf_counter() - started))
+            started, epoch = time.perf_counter(), batch.epoch
+            if epoch > args.epochs:
+                break
+        pairs = batches.pairs
+        padded += batch.inputs.size + batch.targets.size
+        tokens += (batch.inputs > 0).sum() + (batch.targets > 0).sum()
+    print(f"padding: {1 - tokens / padded:.1%} of {len(buckets)} buckets' places")
+    print("pairs/s by epoch, the first one warms up: " + ", ".join(f"{rate:,.0f}" for rate in rates))
+
+
+if __name__ == "__main__":
+    main()

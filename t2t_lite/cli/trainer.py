@@ -1,0 +1,88 @@
+"""t2t-trainer: trains a Transformer on a problem."""
+
+import sys
+from pathlib import Path
+
+from t2t_lite.cli import arguments
+from t2t_lite.cli.arguments import log
+from t2t_lite.errors import UserError
+
+
+def parser() -> arguments.Parser:
+    parser = arguments.Parser(
+        "Trains a Transformer on a problem with an hparams set. The same command again resumes it.",
+        epilog="example: t2t-trainer --problem=multi30k_ende --hparams=small --raw_dir=DIR",
+    )
+    arguments.add_problem(parser)
+    parser.add_argument("--hparams", metavar="SET", default="base", help="name of an hparams set (default: base)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="overrides one field of the set; repeatable"
+    )
+    parser.add_argument("--output_dir", metavar="RUN", help="the run directory (default: runs/PROBLEM-SET)")
+    parser.add_argument("--seed", type=int, default=1, help="of weights, data order and dropout (default: 1)")
+    parser.add_argument("--dry_run", action="store_true", help="print what would run, and exit; writes nothing")
+    group = parser.add_argument_group("devices")
+    group.add_argument("--precision", choices=["float32", "bfloat16", "float16"], default="float32", help="of matrix products")
+    group.add_argument("--xla", choices=["auto", "on", "off"], default="auto", help="compile by XLA (auto: on GPUs)")
+    group.add_argument("--logical_devices", type=int, metavar="N", help="cut the CPU into N devices, to try several replicas")
+    group.add_argument(
+        "--micro_batches", type=int, default=1, metavar="M", help="cut each device's share of an update into M parts"
+    )
+    group.add_argument("--deterministic", action="store_true", help="bit-equal results in every run; slower")
+    return parser
+
+
+def train() -> None:
+    args = parser().parse_args()
+    if arguments.registry_help(args):
+        return
+    problem = arguments.problem_from(args)
+    from t2t_lite import registry
+
+    hparams = registry.hparams(args.hparams).override(args.set)
+    for name in ("logical_devices", "micro_batches"):
+        if getattr(args, name) is not None and getattr(args, name) < 1:
+            raise UserError(f"--{name}={getattr(args, name)}: expected at least 1")
+    from t2t_lite.run import Run
+
+    path = Path(args.output_dir or f"runs/{problem.name}-{args.hparams}").expanduser()
+    run = Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir)
+    run.check_resumable()
+
+    import keras
+    import tensorflow as tf
+
+    from t2t_lite.data.prepare import prepare
+    from t2t_lite.training.devices import choose_xla, make_strategy
+
+    if args.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    strategy = make_strategy(args.logical_devices)
+    keras.utils.set_random_seed(args.seed)
+    xla, why = choose_xla(args.xla)
+    from t2t_lite.training import plan
+
+    if args.dry_run:
+        print(plan.dry_run(run, strategy, args.precision, xla, why, args.micro_batches))
+        return
+    from t2t_lite.training.trainer import Trainer
+
+    vocabularies = run.vocabularies() if run.exists else prepare(problem, log)
+    trainer = Trainer(
+        run,
+        vocabularies,
+        strategy=strategy,
+        xla=xla,
+        precision=args.precision,
+        micro_batches=args.micro_batches,
+        log=log,
+    )
+    vocabularies.save(path)
+    run.save()
+    log(plan.start(trainer, strategy, args.precision, xla, why))
+    trainer.train()
+    log(f"done; translate with: t2t-decoder --output_dir {path} --input FILE")
+
+
+def main() -> None:
+    sys.exit(arguments.run(train, "t2t-trainer"))

@@ -1,0 +1,93 @@
+"""Buckets: the few shapes that training batches have, fitted to a corpus's lengths."""
+
+import dataclasses
+
+import numpy as np
+
+from t2t_lite.errors import UserError
+
+_CANDIDATES = 64  # lengths a side that a bucket may end at
+
+
+@dataclasses.dataclass(frozen=True)
+class Bucket:
+    """The shape of one micro-batch: inputs [B, S], targets [B, T]."""
+
+    rows: int  # B
+    source_length: int  # S
+    target_length: int  # T
+
+
+def fit_buckets(
+    lengths: np.ndarray, *, batch_tokens: int, replicas: int, micro_batches: int, max_length: int, num_buckets: int
+) -> list[Bucket]:
+    """Chooses at most `num_buckets` shapes that leave the least padding.
+
+    The shapes are nested: each has at least the lengths of the one before on both sides, and a pair goes to the first
+    that holds it. The last holds every pair of at most `max_length` a side.
+
+    Args:
+        lengths: int [N, 2], sub-words of source and target of each pair, EOS included.
+        batch_tokens: bound on replicas * micro_batches * rows * max(S, T).
+
+    Raises UserError where `batch_tokens` is too small for one row of `max_length` in each micro-batch.
+    """
+    slices = replicas * micro_batches
+    if slices * max_length > batch_tokens:
+        raise UserError(
+            f"batch_tokens={batch_tokens}: too small for one pair of max_length={max_length} in each of {replicas} "
+            f"replicas x {micro_batches} micro-batches; expected batch_tokens of at least {slices * max_length}, or "
+            f"max_length of at most {batch_tokens // slices}"
+        )
+    shapes = _least_padding(lengths[(lengths <= max_length).all(axis=1)], max_length, num_buckets)
+    return [Bucket(batch_tokens // (slices * max(s, t)), s, t) for s, t in shapes]
+
+
+def _least_padding(lengths: np.ndarray, max_length: int, num_buckets: int) -> list[tuple[int, int]]:
+    """The chain of shapes (S, T), ending in (max_length, max_length), that pads to the fewest tokens.
+
+    A dynamic programme over a grid of candidate shapes. With n(q) the number of pairs that fit shape q and w(q) = S + T
+    its width, the k shapes that end in q pad to f_k(q) = min over p inside q of f_{k-1}(p) + (n(q) - n(p)) w(q) tokens.
+    """
+    sides = [_candidates(lengths[:, side], max_length) for side in (0, 1)]
+    places = [np.searchsorted(ends, lengths[:, side]) for side, ends in enumerate(sides)]
+    grid = np.zeros([len(ends) for ends in sides])
+    np.add.at(grid, tuple(places), 1)
+    fitting = grid.cumsum(0).cumsum(1)
+    useful = _tight(fitting)
+    useful[-1, -1] = True
+    source, target = (axis[useful] for axis in np.meshgrid(*sides, indexing="ij"))
+    fitting = fitting[useful]  # n
+    width = (source + target).astype(float)  # w
+    inside = (source[:, None] <= source) & (target[:, None] <= target)  # [p, q]
+    removed = np.where(inside, fitting[:, None] * width, -np.inf)  # n(p) w(q)
+
+    best = fitting * width  # f_1
+    steps = []
+    for _ in range(num_buckets - 1):
+        cost = best[:, None] - removed
+        steps.append(cost.argmin(axis=0))
+        best = cost.min(axis=0) + fitting * width
+
+    shape = len(width) - 1
+    chain = [shape]
+    for previous in reversed(steps):
+        shape = previous[shape]
+        chain.append(shape)
+    return sorted({(int(source[q]), int(target[q])) for q in chain})
+
+
+def _tight(fitting: np.ndarray) -> np.ndarray:
+    """bool, as `fitting`: whether fewer pairs fit any smaller shape of the grid. Other shapes only add padding."""
+    tight = fitting > 0
+    tight[1:] &= fitting[1:] > fitting[:-1]
+    tight[:, 1:] &= fitting[:, 1:] > fitting[:, :-1]
+    return tight
+
+
+def _candidates(lengths: np.ndarray, max_length: int) -> np.ndarray:
+    """Lengths that cut the corpus into parts of about equally many tokens; `max_length` is the last."""
+    counts = np.bincount(lengths, minlength=max_length + 1)
+    tokens = np.cumsum(counts * np.arange(max_length + 1))
+    ends = np.searchsorted(tokens, tokens[-1] * np.arange(1, _CANDIDATES) / (_CANDIDATES - 1))
+    return np.unique(np.append(ends, max_length))

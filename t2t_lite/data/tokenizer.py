@@ -1,0 +1,188 @@
+"""Sub-word vocabularies: SentencePiece models, trained, stored, and run in the graph or in Python.
+
+Lossless: text decodes to itself, byte for byte, since normalisation is the identity, every space counts and unknown
+characters are spelled in bytes. The one exception is a literal U+2581, SentencePiece's own mark of a space.
+"""
+
+import dataclasses
+import io
+import os
+import random
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import keras_nlp
+import sentencepiece
+import tensorflow as tf
+
+from t2t_lite.data.sources import missing_file
+from t2t_lite.errors import UserError
+
+PAD, EOS, UNK = 0, 1, 2  # no BOS: the decoder's shifted input starts with PAD, whose embedding is zero
+_SAMPLE = 1_000_000  # sentences that a vocabulary is trained on at most
+
+
+class Vocabulary:
+    """A SentencePiece model with pad 0, EOS 1 and UNK 2.
+
+    `encode` and `decode` are graph operations on batches of strings, `encode_lines` and `decode_lines` the same in
+    Python. Every encoded text ends in EOS.
+    """
+
+    def __init__(self, proto: bytes):
+        self.proto = proto
+        self.processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+        self.tokenizer = keras_nlp.tokenizers.SentencePieceTokenizer(proto=proto, dtype="int32", add_eos=True)
+        self.size = self.processor.get_piece_size()
+
+    @classmethod
+    def train(
+        cls,
+        sentences: Iterable[str],
+        size: int,
+        *,
+        model_type: str = "bpe",
+        seed: int = 1,
+        sample: int = _SAMPLE,
+        user_symbols: Sequence[str] = (),
+    ) -> "Vocabulary":
+        """Learns `size` sub-words from a seeded sample of at most `sample` sentences.
+
+        Args:
+            model_type: SentencePiece's: `bpe` or `unigram`.
+            user_symbols: texts that always are one sub-word.
+
+        Raises UserError for a size that the sentences do not allow, naming the nearest that they do.
+        """
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(_sample(sentences, sample, seed)),
+                model_writer=model,
+                vocab_size=size,
+                model_type=model_type,
+                pad_id=PAD,
+                eos_id=EOS,
+                unk_id=UNK,
+                bos_id=-1,
+                normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
+                byte_fallback=True,
+                character_coverage=0.9999,  # rarer characters are spelled in bytes
+                user_defined_symbols=list(user_symbols),
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise _size_error(str(error), size) from None
+        return cls(model.getvalue())
+
+    @classmethod
+    def load(cls, path) -> "Vocabulary":
+        """Reads a SentencePiece model. Raises UserError for anything else, and for other ids of pad, EOS and UNK."""
+        path = Path(path)
+        if not path.is_file():
+            raise missing_file(path)
+        proto = path.read_bytes()
+        try:
+            if not proto:  # which SentencePiece takes for "no model given"
+                raise RuntimeError
+            processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+        except RuntimeError:
+            raise UserError(f"{path}: not a SentencePiece model; expected a file that spm_train wrote") from None
+        ids = processor.pad_id(), processor.eos_id(), processor.unk_id()
+        if ids != (PAD, EOS, UNK):
+            raise UserError(
+                f"{path}: pad, EOS and UNK have the ids {', '.join(map(str, ids))}; expected {PAD}, {EOS}, {UNK} "
+                f"(spm_train --pad_id={PAD} --eos_id={EOS} --unk_id={UNK} --bos_id=-1)"
+            )
+        return cls(proto)
+
+    def save(self, path) -> None:
+        """Writes the model file: whole, or not at all."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        try:
+            partial.write_bytes(self.proto)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """string [B] -> int32 [B, None], each row ending in EOS. In the graph."""
+        return self.tokenizer.tokenize(texts)
+
+    def decode(self, ids: tf.Tensor) -> tf.Tensor:
+        """int32 [B, T] -> string [B]: the text before each row's first EOS, pads left out. In the graph."""
+        before_eos = tf.cumsum(tf.cast(ids == EOS, tf.int32), axis=1) == 0
+        return self.tokenizer.detokenize(tf.ragged.boolean_mask(ids, before_eos & (ids != PAD)))
+
+    def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
+        """What `encode` does, in Python."""
+        return self.processor.encode(list(lines), add_eos=True)
+
+    def decode_lines(self, ids: Iterable[Sequence[int]]) -> list[str]:
+        """What `decode` does, in Python."""
+        return [self.processor.decode(_before_eos(row)) for row in ids]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The sub-words' texts, special symbols included."""
+        return [self.processor.id_to_piece(int(i)) for i in ids]
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabularies:
+    """The vocabularies of both sides; one and the same object when shared."""
+
+    source: Vocabulary
+    target: Vocabulary
+    shared: bool
+
+    def save(self, folder) -> None:
+        """Writes `vocab.model`, or `vocab.source.model` and `vocab.target.model`."""
+        folder = Path(folder)
+        if self.shared:
+            self.source.save(folder / "vocab.model")
+        else:
+            self.source.save(folder / "vocab.source.model")
+            self.target.save(folder / "vocab.target.model")
+
+    @classmethod
+    def load(cls, folder) -> "Vocabularies":
+        """Reads what `save` wrote."""
+        folder = Path(folder)
+        if (folder / "vocab.source.model").is_file():
+            return cls(*(Vocabulary.load(folder / f"vocab.{side}.model") for side in ("source", "target")), shared=False)
+        vocabulary = Vocabulary.load(folder / "vocab.model")
+        return cls(vocabulary, vocabulary, shared=True)
+
+
+def _before_eos(row: Sequence[int]) -> list[int]:
+    ids = [int(i) for i in row]
+    if EOS in ids:
+        ids = ids[: ids.index(EOS)]
+    return [i for i in ids if i != PAD]
+
+
+def _sample(sentences: Iterable[str], size: int, seed: int) -> list[str]:
+    """`size` of the sentences, each equally likely (reservoir sampling), in bounded memory."""
+    chooser = random.Random(seed)
+    kept: list[str] = []
+    for number, sentence in enumerate(sentences):
+        if number < size:
+            kept.append(sentence)
+        elif (place := int(chooser.random() * (number + 1))) < size:
+            kept[place] = sentence
+    return kept
+
+
+def _size_error(message: str, size: int) -> UserError:
+    """SentencePiece's own words turned into one line that names the nearest size that works."""
+    if found := re.search(r"too high.*<= (\d+)", message):
+        return UserError(f"vocab_size {size} is too large for this corpus; the largest possible is {found[1]}")
+    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return UserError(f"vocab_size {size} is too small for this corpus; the smallest possible is {found[1]}")
+    if "sentences_.empty()" in message:
+        return UserError("no vocabulary can be trained: the corpus holds no text")
+    return UserError(f"no vocabulary with vocab_size {size} can be trained: {' '.join(message.split())}")

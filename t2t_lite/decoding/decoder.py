@@ -1,0 +1,291 @@
+"""The decoder: lines in, hypotheses out, exactly one list a line and in order, whatever the lines hold."""
+
+import dataclasses
+import functools
+import itertools
+import queue
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.data.tokenizer import PAD, Vocabularies
+from t2t_lite.decoding.beam_search import Hypotheses, beam_search
+from t2t_lite.decoding.sampling import sample
+from t2t_lite.errors import UserError
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.problem import Problem
+
+_WINDOW = 4096  # lines read, sorted and decoded at a time, per device: memory does not grow with the file
+# Bounds rows * W * (S + L) of a batch, which its caches grow with.
+_BATCH_TOKENS, _BATCH_TOKENS_GPU = 32_768, 131_072
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """One output of one line."""
+
+    text: str
+    score: float  # log_prob / length penalty
+    log_prob: float  # of all its sub-words, EOS included
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """Draws outputs instead of searching for the best."""
+
+    temperature: float = 1.0  # divides the logits
+    top_k: int | None = None  # only the k most probable sub-words; None: all
+
+
+@dataclasses.dataclass(frozen=True)
+class _Search:
+    """How to decode: what a compiled function is specific to, beside its shapes."""
+
+    beam_size: int
+    alpha: float
+    extra_length: int
+    n_best: int
+    sampling: Sampling | None
+
+    def __post_init__(self):
+        for name, least in ("beam_size", 1), ("n_best", 1), ("alpha", 0), ("extra_length", 0):
+            if not getattr(self, name) >= least:
+                raise UserError(f"{name}={getattr(self, name)}: expected at least {least}")
+        if self.sampling is None and self.n_best > self.beam_size:
+            raise UserError(f"n_best={self.n_best}: expected at most beam_size={self.beam_size}")
+        if self.sampling and not self.sampling.temperature > 0:
+            raise UserError(f"temperature={self.sampling.temperature}: expected more than 0")
+        if self.sampling and self.sampling.top_k is not None and self.sampling.top_k < 1:
+            raise UserError(f"top_k={self.sampling.top_k}: expected at least 1")
+
+    @property
+    def width(self) -> int:
+        """W: the hypotheses that grow side by side."""
+        return self.n_best if self.sampling else self.beam_size
+
+
+@dataclasses.dataclass
+class _Row:
+    """One line on its way through the model."""
+
+    number: int  # of the line, from 0; a sample depends on it
+    line: str
+    inputs: list[int]  # EOS included
+    prefix: list[int]
+    outputs: list[Hypothesis] = dataclasses.field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """The sub-words, EOS included, that the output's limit is counted from (section 6.1)."""
+        return max(len(self.inputs), len(self.prefix) + 1)
+
+
+class Decoder:
+    """A trained model, ready to translate.
+
+    Args:
+        model: Transformer.
+        vocabularies: Vocabularies.
+        problem: Problem; says how to decode unless told otherwise, and how text goes in and comes out.
+        devices: TensorFlow's names of the devices to use, each with its own copy of the model. Default: all GPUs, or the CPU.
+        batch_tokens: bounds rows * W * (S + L) of a batch.
+        xla: whether XLA compiles the search. Default: on GPUs only; on CPUs it is not faster.
+
+    Example:
+        decoder = Decoder(model, vocabularies, problem)
+        for hypotheses in decoder.translate(["two hundred six"], n_best=2):
+            print(hypotheses[0].text, hypotheses[0].score)
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        vocabularies: Vocabularies,
+        problem: Problem,
+        *,
+        devices: Sequence[str] | None = None,
+        batch_tokens: int | None = None,
+        xla: bool | None = None,
+    ):
+        gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
+        self.vocabularies, self.problem = vocabularies, problem
+        self.devices = list(devices or gpus or ["CPU:0"])
+        self.batch_tokens = batch_tokens or (_BATCH_TOKENS_GPU if gpus else _BATCH_TOKENS)
+        models = [model] if len(self.devices) == 1 else [_copy(model, device) for device in self.devices]
+        self._programs = [_Program(*pair, xla=bool(gpus) if xla is None else xla) for pair in zip(models, self.devices)]
+
+    def translate(self, lines: Iterable[str], **options) -> list[list[Hypothesis]]:
+        """All of `stream`'s results at once."""
+        return list(self.stream(lines, **options))
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        *,
+        beam_size: int | None = None,
+        alpha: float | None = None,
+        extra_length: int | None = None,
+        n_best: int = 1,
+        prefixes: Iterable[str] | None = None,
+        sampling: Sampling | None = None,
+        seed: int = 1,
+        progress: Callable[[int], object] = lambda count: None,
+    ) -> Iterator[list[Hypothesis]]:
+        """Yields each line's hypotheses, best first, reading the lines a window at a time.
+
+        Args:
+            lines: texts without their line ends. One that is empty or all whitespace gets an empty output (its prefix, where
+                it has one) with log probability 0.
+            beam_size, alpha, extra_length: of the search; default: the problem's.
+            n_best: how many hypotheses a line gets at most.
+            prefixes: what each line's output must begin with; an empty one leaves it free.
+            sampling: draw n_best outputs instead of searching.
+            seed: of the samples; a line's follow from it and from the line's number.
+            progress: called with the number of lines just done.
+        """
+        defaults = self.problem.decoding
+        search = _Search(
+            defaults.beam_size if beam_size is None else beam_size,
+            defaults.alpha if alpha is None else alpha,
+            defaults.extra_length if extra_length is None else extra_length,
+            n_best,
+            sampling,
+        )
+        rows = self._rows(lines, prefixes)
+        while window := list(itertools.islice(rows, _WINDOW * len(self.devices))):
+            empty = [row for row in window if not row.line.strip()]
+            for row in empty:
+                row.outputs = [Hypothesis(self.vocabularies.target.decode_lines([row.prefix])[0], 0.0, 0.0)]
+            progress(len(empty))
+            for count in self._decode([row for row in window if row.line.strip()], search, seed):
+                progress(count)
+            yield from (row.outputs for row in window)
+
+    def _rows(self, lines: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[_Row]:
+        source, target = self.vocabularies.source, self.vocabularies.target
+        pairs = ((line, "") for line in lines) if prefixes is None else itertools.zip_longest(lines, prefixes)
+        for number, (line, prefix) in enumerate(pairs):
+            if line is None or prefix is None:
+                raise UserError(f"only {number} {'lines' if line is None else 'prefixes'}: expected a prefix for each line")
+            [inputs], [begin] = source.encode_lines([self.problem.input_text(line)]), target.encode_lines([prefix])
+            yield _Row(number, line, inputs, begin[:-1])  # a prefix does not end: no EOS
+
+    def _decode(self, rows: list[_Row], search: _Search, seed: int) -> Iterator[int]:
+        """Fills in the rows' outputs, a batch at a time on each device. Yields the size of each finished batch."""
+        batches = self._batches(rows, search)
+        if len(self._programs) == 1:
+            yield from (self._decode_batch(self._programs[0], *batch, search, seed) for batch in batches)
+            return
+        free = queue.SimpleQueue()
+        for program in self._programs:
+            free.put(program)
+
+        def decode(batch):
+            program = free.get()
+            try:
+                return self._decode_batch(program, *batch, search, seed)
+            finally:
+                free.put(program)
+
+        with ThreadPoolExecutor(len(self._programs)) as pool:
+            for future in as_completed([pool.submit(decode, batch) for batch in batches]):
+                yield future.result()
+
+    def _batches(self, rows: list[_Row], search: _Search) -> Iterator[tuple[list[_Row], int, int]]:
+        """Cuts the rows, longest first, into (rows, B, S), all from a short list of shapes."""
+        rows = sorted(rows, key=lambda row: row.length, reverse=True)
+        while rows:
+            source_length = _round_up(rows[0].length)
+            tokens = search.width * (2 * source_length + search.extra_length)  # W * (S + L) of one row
+            size = 1 << (max(self.batch_tokens // tokens, 1).bit_length() - 1)  # the largest power of two that fits
+            batch, rows = rows[:size], rows[size:]
+            yield batch, min(size, 1 << (len(batch) - 1).bit_length()), source_length
+
+    def _decode_batch(
+        self, program: "_Program", rows: list[_Row], size: int, source_length: int, search: _Search, seed: int
+    ) -> int:
+        max_length = source_length + search.extra_length
+        # Rows that only fill the batch have a limit of 0: they are done before they start.
+        inputs = np.full([size, source_length], PAD, np.int32)
+        prefix = np.full([size, max_length], PAD, np.int32)
+        limits = np.zeros([size], np.int32)
+        for i, row in enumerate(rows):
+            inputs[i, : len(row.inputs)] = row.inputs
+            prefix[i, : len(row.prefix)] = row.prefix
+            limits[i] = row.length + search.extra_length
+        uniforms = _uniforms(seed, rows, [size, search.width, max_length]) if search.sampling else None
+        ids, log_probs, scores = program(inputs, prefix, limits, uniforms, search)
+        for row, row_ids, row_log_probs, row_scores in zip(rows, ids, log_probs, scores):
+            texts = self._text(row_ids.tolist(), row.line)
+            row.outputs = [
+                Hypothesis(text, float(score), float(log_prob))
+                for text, score, log_prob in zip(texts, row_scores, row_log_probs)
+                if np.isfinite(log_prob)  # -inf: fewer than n_best exist
+            ]
+        return len(rows)
+
+    def _text(self, ids: Iterable[Sequence[int]], line: str) -> list[str]:
+        texts = self.vocabularies.target.decode_lines(ids)
+        # One output is one line, so line ends that the model spells out become spaces.
+        return [self.problem.output_text(text, line).replace("\r", " ").replace("\n", " ") for text in texts]
+
+
+class _Program:
+    """The model on one device, with a compiled function for each way to search; each keeps one graph a shape."""
+
+    def __init__(self, model: Transformer, device: str, xla: bool):
+        self._model, self._device, self._xla = model, device, xla
+        self._functions: dict[_Search, tf.types.experimental.PolymorphicFunction] = {}
+
+    def __call__(self, inputs, prefix, limits, uniforms, search: _Search) -> list[np.ndarray]:
+        if search not in self._functions:
+            run = functools.partial(self._search, search)
+            self._functions[search] = tf.function(run, autograph=False, jit_compile=self._xla)
+        with tf.device(self._device):
+            arrays = (inputs, prefix, limits, uniforms)
+            tensors = [None if array is None else tf.constant(array) for array in arrays]
+            return [tensor.numpy() for tensor in self._functions[search](*tensors)]
+
+    def _search(self, search: _Search, inputs, prefix, limits, uniforms) -> Hypotheses:
+        """inputs int32 [B, S], prefix int32 [B, L], limits int32 [B], uniforms float32 [B, W, L] or None."""
+        memory, cache = self._model.start(inputs, search.width, prefix.shape[1])
+        arguments = dict(memory=memory, cache=cache, limits=limits, prefix=prefix, alpha=search.alpha)
+        if search.sampling:
+            return sample(
+                self._model.step,
+                uniforms=uniforms,
+                temperature=search.sampling.temperature,
+                top_k=search.sampling.top_k,
+                **arguments,
+            )
+        return beam_search(
+            self._model.step,
+            beam_size=search.beam_size,
+            max_length=prefix.shape[1],
+            n_best=search.n_best,
+            **arguments,
+        )
+
+
+def _copy(model: Transformer, device: str) -> Transformer:
+    with tf.device(device):
+        copy = type(model).from_config(model.get_config())
+        copy.set_weights(model.get_weights())
+    return copy
+
+
+def _round_up(length: int) -> int:
+    """The next of 16, 24, 32, 48, 64, 96, ...: few shapes to compile, a quarter of padding at most in the mean."""
+    power = 1 << max(length - 1, 15).bit_length()
+    return power * 3 // 4 if length <= power * 3 // 4 and power > 16 else power
+
+
+def _uniforms(seed: int, rows: list[_Row], shape: Sequence[int]) -> np.ndarray:
+    """float32 [B, W, L], each sample's numbers a function of the seed, its line's number and its own, not of the batch."""
+    uniforms = np.zeros(shape, np.float32)
+    for row, samples in zip(rows, uniforms):
+        for number, sample_ in enumerate(samples):
+            sample_[:] = np.random.default_rng((seed, row.number, number)).random(len(sample_), np.float32)
+    return uniforms

@@ -1,0 +1,84 @@
+"""Sampling from the model over the same step function as beam search. Shapes: W independent samples of each row."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.data.tokenizer import EOS, PAD, UNK
+from t2t_lite.decoding.beam_search import Hypotheses, Step, length_penalty, log_sum_exp, prefix_symbol
+
+
+def sample(
+    step: Step,
+    memory: Any,
+    cache: Any,
+    *,
+    uniforms: tf.Tensor,
+    temperature: float,
+    top_k: int | None,
+    alpha: float,
+    limits: tf.Tensor,
+    prefix: tf.Tensor | None = None,
+    forbidden: Sequence[int] = (PAD, UNK),
+) -> Hypotheses:
+    """W outputs of each row, each symbol drawn from softmax(logits / temperature), in the order of their scores.
+
+    Args:
+        step, memory, cache, alpha, limits, prefix, forbidden: as `beam_search` takes them.
+        uniforms: float32 [B, W, L] in [0, 1), all the chance there is: the same numbers give the same outputs, in any batch.
+        temperature: above 0. Log probabilities and scores are the model's own, at temperature 1.
+        top_k: draw from the k most probable symbols only; None: from all.
+    """
+    batch, samples, max_length = uniforms.shape
+    limits = tf.minimum(limits, max_length)[:, None]  # [B, 1]
+
+    def extend(position, ids, log_probs, done, cache):
+        last = ids[:, :, tf.maximum(position - 1, 0)]
+        logits, cache = step(last, position, memory, cache)
+        size = logits.shape[2]
+        allowed = logits
+        for symbol in forbidden:
+            allowed = tf.where(tf.range(size) == symbol, float("-inf"), allowed)
+        if top_k is None:
+            drawn = _draw(allowed / temperature, uniforms[:, :, position])  # [B, W]
+        else:
+            best, symbols = tf.math.top_k(allowed, min(top_k, size))
+            drawn = _draw(best / temperature, uniforms[:, :, position])
+            drawn = tf.gather(symbols, drawn, axis=2, batch_dims=2)
+        if prefix is not None:
+            symbol, forced = prefix_symbol(prefix, position)
+            drawn = tf.where(forced[:, None], symbol[:, None], drawn)
+        normaliser = log_sum_exp(logits, tf.reduce_max(logits, axis=2, keepdims=True))[:, :, 0]
+        drawn_log_probs = tf.gather(logits, drawn, axis=2, batch_dims=2) - normaliser
+
+        ids = tf.where((tf.range(max_length) == position) & ~done[:, :, None], drawn[:, :, None], ids)
+        log_probs = tf.where(done, log_probs, log_probs + drawn_log_probs)
+        done = done | (drawn == EOS) | (position + 1 >= limits)
+        return position + 1, ids, log_probs, done, cache
+
+    _, ids, log_probs, _, _ = tf.while_loop(
+        lambda position, ids, log_probs, done, cache: ~tf.reduce_all(done),
+        extend,
+        (
+            tf.constant(0),
+            tf.zeros([batch, samples, max_length], tf.int32),
+            tf.zeros([batch, samples]),
+            tf.broadcast_to(limits <= 0, [batch, samples]),
+            cache,
+        ),
+        maximum_iterations=max_length,
+    )
+    lengths = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=2)
+    scores, order = tf.math.top_k(log_probs / length_penalty(lengths, alpha), samples)
+    return Hypotheses(
+        tf.gather(ids, order, axis=1, batch_dims=1), tf.gather(log_probs, order, axis=1, batch_dims=1), scores
+    )
+
+
+def _draw(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+    """Inverts the cumulative distribution: [B, W, K], [B, W] -> int32 [B, W]."""
+    cumulative = tf.cumsum(tf.exp(logits - tf.reduce_max(logits, axis=2, keepdims=True)), axis=2)
+    # In (0, total]: the first sum to reach it exists, and its symbol's probability is not 0.
+    threshold = (1.0 - uniform[:, :, None]) * cumulative[:, :, -1:]
+    return tf.reduce_sum(tf.cast(cumulative < threshold, tf.int32), axis=2)

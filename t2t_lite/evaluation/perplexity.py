@@ -1,0 +1,72 @@
+"""Teacher-forced evaluation: loss, perplexity per sub-word and token accuracy; log probabilities of given pairs."""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.data.pipeline import eval_batches
+from t2t_lite.data.tokenizer import PAD, Vocabularies
+from t2t_lite.models.transformer import Transformer
+
+
+class Score(NamedTuple):
+    """One pair under the model."""
+
+    line: int  # from 0
+    log_prob: float  # of the target, EOS included, in nats
+    tokens: int  # sub-words of the target, EOS included
+    correct: int  # of them, those that the model finds most probable, given the ones before
+
+
+class Perplexity:
+    """Evaluates a model on pairs; it reads the model's variables as they are at each call.
+
+    Args:
+        model: Transformer.
+        vocabularies: Vocabularies.
+        batch_tokens: bound on rows x length of a batch.
+    """
+
+    def __init__(self, model: Transformer, vocabularies: Vocabularies, batch_tokens: int = 8192):
+        self._model, self._vocabularies, self._batch_tokens = model, vocabularies, batch_tokens
+        self._run = tf.function(self._score, reduce_retracing=True)
+
+    def scores(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Score]:
+        """Each pair's Score, grouped by length and so not in the pairs' order."""
+        batches = eval_batches(pairs, self._vocabularies, batch_tokens=self._batch_tokens, replicas=1)
+        for inputs, targets, lines in batches:
+            rows = [array.numpy() for array in self._run(tf.constant(inputs[0, 0]), tf.constant(targets[0, 0]))]
+            for line, log_prob, tokens, correct in zip(lines[0, 0], *rows):
+                if line >= 0:
+                    yield Score(int(line), float(log_prob), int(tokens), int(correct))
+
+    def figures(self, pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
+        """loss (nats per sub-word, no smoothing), perplexity, accuracy (0 to 1) and sub-words of all pairs."""
+        return summary(self.scores(pairs))
+
+    def _score(self, inputs, targets):
+        logits = self._model(inputs, targets)
+        log_probs = -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+        real = targets != PAD
+        correct = real & (tf.argmax(logits, axis=-1, output_type=targets.dtype) == targets)
+        return (
+            tf.reduce_sum(tf.where(real, log_probs, 0.0), axis=1),
+            tf.reduce_sum(tf.cast(real, tf.int32), axis=1),
+            tf.reduce_sum(tf.cast(correct, tf.int32), axis=1),
+        )
+
+
+def summary(scores: Iterable[Score]) -> dict[str, float]:
+    """The figures of some pairs together."""
+    table = np.array([(score.log_prob, score.tokens, score.correct) for score in scores]).reshape(-1, 3)
+    log_prob, tokens, correct = table.sum(axis=0)
+    loss = float(-log_prob / max(tokens, 1))
+    return {
+        "loss": loss,
+        "perplexity": math.exp(min(loss, 700.0)),
+        "accuracy": float(correct / max(tokens, 1)),
+        "tokens": int(tokens),
+    }

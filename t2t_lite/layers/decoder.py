@@ -1,0 +1,163 @@
+"""The decoder: self-attention to the left, attention to the encoder's output, feed-forward network (section 3.1)."""
+
+import keras
+from keras import ops
+
+from t2t_lite.layers.attention import MultiHeadAttention, causal_mask
+from t2t_lite.layers.encoder import as_hparams
+from t2t_lite.layers.feed_forward import PositionwiseFeedForward
+from t2t_lite.layers.residual import Residual, layer_normalization
+
+
+class DecoderLayer(keras.Layer):
+    """Three sub-layers, each in its residual connection (Figure 1, right).
+
+    Args:
+        hparams: HParams.
+
+    Call arguments:
+        x: [B, T, D].
+        memory: [B, S, D], the encoder's output.
+        self_mask: bool [1, 1, T, T], `causal_mask`.
+        memory_mask: bool [B, 1, 1, S], `padding_mask` of the source.
+        seeds: DropoutSeeds in training, else None.
+
+    Returns:
+        [B, T, D].
+    """
+
+    def __init__(self, hparams, **kwargs):
+        super().__init__(**kwargs)
+        self.hparams = h = as_hparams(hparams)
+        policy = self.dtype_policy
+
+        def attention(name):
+            return MultiHeadAttention(h.num_heads, h.d_k, h.d_v, h.attention_dropout, dtype=policy, name=name)
+
+        def residual(name):
+            return Residual(h.norm, h.dropout, dtype=policy, name=name)
+
+        self.self_attention = attention("self_attention")
+        self.self_attention_residual = residual("self_attention_residual")
+        self.memory_attention = attention("memory_attention")
+        self.memory_attention_residual = residual("memory_attention_residual")
+        self.feed_forward = PositionwiseFeedForward(h.d_ff, h.relu_dropout, dtype=policy, name="feed_forward")
+        self.feed_forward_residual = residual("feed_forward_residual")
+
+    def build(self, input_shape):
+        for part in (
+            self.self_attention, self.self_attention_residual, self.memory_attention, self.memory_attention_residual,
+            self.feed_forward, self.feed_forward_residual,
+        ):  # fmt: skip
+            part.build(input_shape)
+
+    def call(self, x, memory, self_mask, memory_mask, seeds=None):
+        x = self.self_attention_residual(
+            x, sublayer=lambda y: self.self_attention(y, y, self_mask, seeds=seeds), seeds=seeds
+        )
+        x = self.memory_attention_residual(
+            x, sublayer=lambda y: self.memory_attention(y, memory, memory_mask, seeds=seeds), seeds=seeds
+        )
+        return self.feed_forward_residual(x, sublayer=lambda y: self.feed_forward(y, seeds=seeds), seeds=seeds)
+
+    def start_cache(self, batch, beam_size, max_length):
+        """Empty self-attention keys and values: {"keys": [B, W, H, L, d_k], "values": [B, W, H, L, d_v]}."""
+        h = self.hparams
+        shape = (batch, beam_size, h.num_heads, max_length)
+        return {
+            "keys": ops.zeros((*shape, h.d_k), self.compute_dtype),
+            "values": ops.zeros((*shape, h.d_v), self.compute_dtype),
+        }
+
+    def step(self, x, position, memory, memory_mask, cache):
+        """One position of each of W beams.
+
+        Args:
+            x: [B, W, D].
+            position: int32 scalar, where x stands; positions before it are in the cache.
+            memory: (keys [B, H, S, d_k], values [B, H, S, d_v]) of `memory_attention.project_memory`.
+            memory_mask: bool [B, 1, 1, S].
+            cache: as `start_cache`.
+
+        Returns:
+            ([B, W, D], the cache with this position written).
+        """
+        written = {}
+
+        def attend_to_left(y):
+            y = y[:, :, None]  # [B, W, D] -> [B, W, T=1, D]
+            keys, values = self.self_attention.project_memory(y)  # [B, W, H, 1, K]
+            places = ops.arange(cache["keys"].shape[3])
+            here = ops.equal(places, position)[:, None]
+            written["keys"] = ops.where(here, keys, cache["keys"])
+            written["values"] = ops.where(here, values, cache["values"])
+            mask = places <= position
+            queries = self.self_attention.project_queries(y)
+            return self.self_attention.attend(queries, written["keys"], written["values"], mask)[0][:, :, 0]
+
+        def attend_to_memory(y):
+            # The W beams of a sentence are W queries on the same keys: the memory is not tiled.
+            queries = self.memory_attention.project_queries(y)
+            return self.memory_attention.attend(queries, *memory, memory_mask)[0]
+
+        x = self.self_attention_residual(x, sublayer=attend_to_left)
+        x = self.memory_attention_residual(x, sublayer=attend_to_memory)
+        return self.feed_forward_residual(x, sublayer=self.feed_forward), written
+
+    def get_config(self):
+        return {**super().get_config(), "hparams": self.hparams.to_dict()}
+
+
+class Decoder(keras.Layer):
+    """N decoder layers; with pre-norm a final normalisation too.
+
+    Args:
+        hparams: HParams.
+
+    Call arguments:
+        x: [B, T, D].
+        memory: [B, S, D].
+        memory_mask: bool [B, 1, 1, S].
+        seeds: DropoutSeeds in training, else None.
+
+    Returns:
+        [B, T, D].
+    """
+
+    def __init__(self, hparams, **kwargs):
+        super().__init__(**kwargs)
+        self.hparams = h = as_hparams(hparams)
+        policy = self.dtype_policy
+        self.layers = [DecoderLayer(h, dtype=policy, name=f"layer_{i}") for i in range(h.num_decoder_layers)]
+        self.final_norm = layer_normalization(policy, "final_norm") if h.norm == "pre" else None
+
+    def build(self, input_shape):
+        for layer in self.layers:
+            layer.build(input_shape)
+        if self.final_norm:
+            self.final_norm.build(input_shape)
+
+    def call(self, x, memory, memory_mask, seeds=None):
+        self_mask = causal_mask(ops.shape(x)[1])
+        for layer in self.layers:
+            x = layer(x, memory, self_mask, memory_mask, seeds=seeds)
+        return self.final_norm(x) if self.final_norm else x
+
+    def project_memory(self, memory):
+        """[B, S, D] -> each layer's (keys, values), made once a sentence."""
+        return [layer.memory_attention.project_memory(memory) for layer in self.layers]
+
+    def start_cache(self, batch, beam_size, max_length):
+        """Each layer's empty cache."""
+        return [layer.start_cache(batch, beam_size, max_length) for layer in self.layers]
+
+    def step(self, x, position, memories, memory_mask, caches):
+        """One position through all layers: ([B, W, D], caches); arguments as `DecoderLayer.step`, one a layer."""
+        written = []
+        for layer, memory, cache in zip(self.layers, memories, caches):
+            x, cache = layer.step(x, position, memory, memory_mask, cache)
+            written.append(cache)
+        return (self.final_norm(x) if self.final_norm else x), written
+
+    def get_config(self):
+        return {**super().get_config(), "hparams": self.hparams.to_dict()}

@@ -1,0 +1,50 @@
+"""Dropout whose randomness is an argument, so that a training step is a function of its inputs."""
+
+import keras
+from keras import ops
+
+
+class DropoutSeeds(keras.random.SeedGenerator):
+    """Hands each dropout of one forward pass its own seed, all of them derived from one given seed.
+
+    It holds no variable: the seed follows from (run seed, step, micro-batch, replica), hence no generator state to save,
+    and two replicas never share a mask.
+
+    Args:
+        seed: int32 tensor [2], as stateless random functions take it.
+    """
+
+    def __init__(self, seed):  # the parent's constructor would make the state variable
+        self._seed = seed
+        self._count = 0
+
+    def next(self, ordered=True):
+        self._count += 1
+        return self._seed + ops.convert_to_tensor([0, self._count], dtype=self._seed.dtype)
+
+
+class Dropout(keras.Layer):
+    """Zeroes a share of its input and scales up the rest (section 5.4).
+
+    Args:
+        rate: share of the elements set to zero.
+
+    Call arguments:
+        x: float tensor of any shape.
+        seeds: DropoutSeeds in training; None: the input is returned as it is.
+    """
+
+    def __init__(self, rate, **kwargs):
+        super().__init__(**kwargs)
+        self.rate = rate
+
+    def build(self, input_shape):
+        pass
+
+    def call(self, x, seeds=None):
+        if seeds is None or self.rate == 0.0:
+            return x
+        return keras.random.dropout(x, self.rate, seed=seeds)
+
+    def get_config(self):
+        return {**super().get_config(), "rate": self.rate}

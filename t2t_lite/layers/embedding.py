@@ -1,0 +1,105 @@
+"""Embeddings tied to the softmax (section 3.4), and positions (section 3.5)."""
+
+import math
+
+import keras
+from keras import ops
+
+
+class TiedEmbedding(keras.Layer):
+    """One matrix E that embeds symbols, times sqrt(d_model), and also makes the pre-softmax logits (section 3.4).
+
+    The embedding of padding (id 0) is the zero vector, so the decoder's shifted input starts from it.
+
+    Args:
+        vocabulary_size: V.
+        d_model: D.
+
+    Call arguments:
+        ids: int32 [...].
+
+    Returns:
+        [..., D].
+    """
+
+    def __init__(self, vocabulary_size, d_model, **kwargs):
+        super().__init__(**kwargs)
+        self.vocabulary_size, self.d_model = vocabulary_size, d_model
+
+    def build(self, input_shape=None):
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.vocabulary_size, self.d_model),
+            initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+        )
+
+    def call(self, ids):
+        vectors = ops.cast(ops.take(self.embeddings, ids, axis=0), self.compute_dtype)
+        scale = ops.where(ops.equal(ids, 0), 0.0, math.sqrt(self.d_model))
+        return vectors * ops.cast(scale, self.compute_dtype)[..., None]
+
+    def logits(self, x):
+        """[..., D] -> float32 [..., V]."""
+        logits = ops.matmul(x, ops.transpose(ops.cast(self.embeddings, self.compute_dtype)))
+        return ops.cast(logits, "float32")
+
+    def get_config(self):
+        return {**super().get_config(), "vocabulary_size": self.vocabulary_size, "d_model": self.d_model}
+
+
+def sinusoids(positions, d_model):
+    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos of the same (section 3.5).
+
+    Args:
+        positions: int32 [T].
+        d_model: D.
+
+    Returns:
+        float32 [T, D], sines and cosines interleaved.
+    """
+    pairs = (d_model + 1) // 2
+    wavelengths = ops.power(10000.0, ops.arange(pairs, dtype="float32") * (2.0 / d_model))
+    angles = ops.cast(positions, "float32")[:, None] / wavelengths[None, :]
+    interleaved = ops.reshape(ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1), (-1, 2 * pairs))
+    return interleaved[:, :d_model]
+
+
+class PositionalEncoding(keras.Layer):
+    """Adds to each embedding what says where it stands (section 3.5).
+
+    Args:
+        kind: "sinusoidal", or "learned" (Table 3, row E).
+        max_positions: rows of the learned table; a position beyond it reads the last row.
+
+    Call arguments:
+        x: [..., T, D].
+        positions: int32 [T]; default 0 ... T-1.
+
+    Returns:
+        [..., T, D].
+    """
+
+    def __init__(self, kind="sinusoidal", max_positions=1024, **kwargs):
+        super().__init__(**kwargs)
+        self.kind, self.max_positions = kind, max_positions
+
+    def build(self, input_shape):
+        if self.kind == "learned":
+            d_model = input_shape[-1]
+            self.table = self.add_weight(
+                name="table",
+                shape=(self.max_positions, d_model),
+                initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
+            )
+
+    def call(self, x, positions=None):
+        if positions is None:
+            positions = ops.arange(ops.shape(x)[-2])
+        if self.kind == "learned":
+            encoding = ops.take(self.table, ops.minimum(positions, self.max_positions - 1), axis=0)
+        else:
+            encoding = sinusoids(positions, x.shape[-1])
+        return x + ops.cast(encoding, x.dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "kind": self.kind, "max_positions": self.max_positions}

@@ -1,0 +1,80 @@
+"""The encoder: a stack of identical layers of self-attention and feed-forward network (section 3.1)."""
+
+import keras
+
+from t2t_lite.config import HParams
+from t2t_lite.layers.attention import MultiHeadAttention
+from t2t_lite.layers.feed_forward import PositionwiseFeedForward
+from t2t_lite.layers.residual import Residual, layer_normalization
+
+
+class EncoderLayer(keras.Layer):
+    """Self-attention, then the feed-forward network, each in its residual connection (Figure 1, left).
+
+    Args:
+        hparams: HParams; widths, heads, rates and the place of the normalisation.
+
+    Call arguments:
+        x: [B, S, D].
+        mask: bool [B, 1, 1, S], `padding_mask` of the source.
+        seeds: DropoutSeeds in training, else None.
+
+    Returns:
+        [B, S, D].
+    """
+
+    def __init__(self, hparams, **kwargs):
+        super().__init__(**kwargs)
+        self.hparams = h = as_hparams(hparams)
+        policy = self.dtype_policy
+        self.self_attention = MultiHeadAttention(
+            h.num_heads, h.d_k, h.d_v, h.attention_dropout, dtype=policy, name="self_attention"
+        )
+        self.self_attention_residual = Residual(h.norm, h.dropout, dtype=policy, name="self_attention_residual")
+        self.feed_forward = PositionwiseFeedForward(h.d_ff, h.relu_dropout, dtype=policy, name="feed_forward")
+        self.feed_forward_residual = Residual(h.norm, h.dropout, dtype=policy, name="feed_forward_residual")
+
+    def build(self, input_shape):
+        for part in (
+            self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual
+        ):  # fmt: skip
+            part.build(input_shape)
+
+    def call(self, x, mask, seeds=None):
+        x = self.self_attention_residual(
+            x, sublayer=lambda y: self.self_attention(y, y, mask, seeds=seeds), seeds=seeds
+        )
+        return self.feed_forward_residual(x, sublayer=lambda y: self.feed_forward(y, seeds=seeds), seeds=seeds)
+
+    def get_config(self):
+        return {**super().get_config(), "hparams": self.hparams.to_dict()}
+
+
+class Encoder(keras.Layer):
+    """N encoder layers; with pre-norm a final normalisation too. Arguments and shapes as `EncoderLayer`."""
+
+    def __init__(self, hparams, **kwargs):
+        super().__init__(**kwargs)
+        self.hparams = h = as_hparams(hparams)
+        policy = self.dtype_policy
+        self.layers = [EncoderLayer(h, dtype=policy, name=f"layer_{i}") for i in range(h.num_encoder_layers)]
+        self.final_norm = layer_normalization(policy, "final_norm") if h.norm == "pre" else None
+
+    def build(self, input_shape):
+        for layer in self.layers:
+            layer.build(input_shape)
+        if self.final_norm:
+            self.final_norm.build(input_shape)
+
+    def call(self, x, mask, seeds=None):
+        for layer in self.layers:
+            x = layer(x, mask, seeds=seeds)
+        return self.final_norm(x) if self.final_norm else x
+
+    def get_config(self):
+        return {**super().get_config(), "hparams": self.hparams.to_dict()}
+
+
+def as_hparams(hparams) -> HParams:
+    """An HParams, also from the dict that `get_config` makes of it."""
+    return HParams(**hparams) if isinstance(hparams, dict) else hparams

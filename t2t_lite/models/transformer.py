@@ -1,0 +1,124 @@
+"""The Transformer (Figure 1)."""
+
+import keras
+from keras import ops
+
+from t2t_lite.layers.attention import padding_mask
+from t2t_lite.layers.decoder import Decoder
+from t2t_lite.layers.dropout import Dropout
+from t2t_lite.layers.embedding import PositionalEncoding, TiedEmbedding
+from t2t_lite.layers.encoder import Encoder, as_hparams
+
+
+class Transformer(keras.Model):
+    """Encoder and decoder over tied embeddings (section 3).
+
+    All variables exist once the model is constructed. Padding is id 0 on both sides.
+
+    Args:
+        hparams: HParams.
+        source_size: symbols of the source vocabulary.
+        target_size: V, symbols of the target vocabulary.
+        shared: True: one vocabulary, hence one matrix for both embeddings and the softmax (section 3.4);
+            False: the target's embedding is tied to the softmax, the source has its own.
+
+    Call arguments:
+        inputs: int32 [B, S], each row ends in EOS, then padding.
+        targets: int32 [B, T], likewise; shifted right inside.
+        seeds: DropoutSeeds in training, else None.
+
+    Returns:
+        logits, float32 [B, T, V].
+
+    Example:
+        model = Transformer(HParams(), 8000, 8000, shared=True)
+        logits = model(inputs, targets)
+    """
+
+    def __init__(self, hparams, source_size, target_size, shared=True, **kwargs):
+        super().__init__(**kwargs)
+        self.hparams = h = as_hparams(hparams)
+        self.source_size, self.target_size, self.shared = source_size, target_size, shared
+        policy = self.dtype_policy
+        self.target_embedding = TiedEmbedding(
+            target_size, h.d_model, dtype=policy, name="embedding" if shared else "target_embedding"
+        )
+        self.source_embedding = (
+            self.target_embedding
+            if shared
+            else TiedEmbedding(source_size, h.d_model, dtype=policy, name="source_embedding")
+        )
+        self.source_positions = PositionalEncoding(h.positions, h.max_positions, dtype=policy, name="source_positions")
+        self.target_positions = PositionalEncoding(h.positions, h.max_positions, dtype=policy, name="target_positions")
+        self.embedding_dropout = Dropout(h.dropout, dtype=policy, name="embedding_dropout")
+        self.encoder = Encoder(h, dtype=policy, name="encoder")
+        self.decoder = Decoder(h, dtype=policy, name="decoder")
+        self.build()
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        shape = (None, None, self.hparams.d_model)
+        for part in (
+            self.target_embedding, self.source_embedding, self.source_positions, self.target_positions,
+            self.encoder, self.decoder,
+        ):  # fmt: skip
+            if not part.built:
+                part.build(shape)
+        self.built = True
+
+    def call(self, inputs, targets, seeds=None):
+        return self.decode(targets, self.encode(inputs, seeds), padding_mask(inputs), seeds)
+
+    def encode(self, inputs, seeds=None):
+        """inputs int32 [B, S] -> memory [B, S, D]."""
+        x = self.source_positions(self.source_embedding(inputs))
+        return self.encoder(self.embedding_dropout(x, seeds=seeds), padding_mask(inputs), seeds=seeds)
+
+    def decode(self, targets, memory, memory_mask, seeds=None):
+        """targets int32 [B, T] and the encoder's output [B, S, D] -> logits float32 [B, T, V]."""
+        shifted = ops.pad(targets[:, :-1], [[0, 0], [1, 0]])  # starts from padding, whose embedding is zero
+        x = self.target_positions(self.target_embedding(shifted))
+        x = self.decoder(self.embedding_dropout(x, seeds=seeds), memory, memory_mask, seeds=seeds)
+        return self.target_embedding.logits(x)
+
+    def start(self, inputs, beam_size, max_length):
+        """Encodes and makes what `step` needs.
+
+        Args:
+            inputs: int32 [B, S].
+            beam_size: W.
+            max_length: L, static.
+
+        Returns:
+            (memory, cache). memory: tensors whose first axis is B, the same for all beams of a sentence. cache: tensors
+            whose first axes are [B, W], to be reordered with the beams.
+        """
+        memories = self.decoder.project_memory(self.encode(inputs))
+        memory = {"layers": memories, "mask": padding_mask(inputs)}
+        return memory, self.decoder.start_cache(ops.shape(inputs)[0], beam_size, max_length)
+
+    def step(self, ids, position, memory, cache):
+        """One decoding step of W beams.
+
+        Args:
+            ids: int32 [B, W], what was chosen at `position - 1`; padding at position 0.
+            position: int32 scalar.
+            memory, cache: of `start`, or of the step before.
+
+        Returns:
+            (logits float32 [B, W, V], cache).
+        """
+        x = self.target_embedding(ids)
+        x = self.target_positions(x, ops.reshape(position, (1,)))
+        x, cache = self.decoder.step(x, position, memory["layers"], memory["mask"], cache)
+        return self.target_embedding.logits(x), cache
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "hparams": self.hparams.to_dict(),
+            "source_size": self.source_size,
+            "target_size": self.target_size,
+            "shared": self.shared,
+        }

@@ -1,0 +1,85 @@
+"""Problem: what a task must say about itself. It knows no batches, no devices and no model."""
+
+import dataclasses
+from typing import ClassVar
+
+from t2t_lite.data.sources import Source
+from t2t_lite.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoding:
+    """How a task's outputs are searched for, unless the user says otherwise."""
+
+    beam_size: int = 4  # section 6.1
+    alpha: float = 0.6  # length penalty (section 6.1)
+    extra_length: int = 50  # an output has at most its input's sub-words + this many (section 6.1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A task: where its examples come from, how text becomes sub-words, how outputs are judged.
+
+    A subclass is a dataclass only if it adds options; class attributes say the rest. The fields are the options that a
+    user may give on the command line (`--raw_dir`, `--vocab_size`, ...); a run directory stores them, so that later commands
+    need nothing but the directory.
+    """
+
+    name: str = ""  # what it was registered as
+    data_dir: str | None = None  # where downloads and trained vocabularies are kept
+    raw_dir: str | None = None  # a folder of local files to read instead of downloading
+    vocab_size: int | None = None  # sub-words; None: default_vocab_size
+    vocab: str | None = None  # an existing SentencePiece model to use instead of training one
+
+    default_vocab_size: ClassVar[int] = 8_000
+    subword_model: ClassVar[str] = "bpe"  # SentencePiece's model type: bpe or unigram
+    shared_vocabulary: ClassVar[bool] = True  # one vocabulary for both sides, hence one embedding matrix (section 3.4)
+    decoding: ClassVar[Decoding] = Decoding()
+    metric: ClassVar[str] = "bleu"  # what `t2t_lite.evaluation.metrics` calls the task's score
+
+    @classmethod
+    def create(cls, name: str, **options) -> "Problem":
+        """An instance with the given options. Raises UserError for an option it does not have."""
+        fields = {field.name for field in dataclasses.fields(cls)} - {"name"}
+        for option, value in options.items():
+            if option not in fields:
+                raise UserError(
+                    f"problem {name} takes no --{option}={value}; it takes {', '.join('--' + f for f in sorted(fields))}"
+                )
+        return cls(name=name, **options)
+
+    @classmethod
+    def variants(cls) -> dict[str, dict]:
+        """Suffix of the registered name -> the options it fixes. `""` is the problem itself."""
+        return {"": {}}
+
+    @classmethod
+    def describe(cls, name: str) -> str:
+        """One line for `--registry_help`: the first of the docstring."""
+        return (cls.__doc__ or "").strip().splitlines()[0]
+
+    def options(self) -> dict:
+        """The options that `create` takes, as stored in a run directory."""
+        options = dataclasses.asdict(self)
+        for fixed in ("name", *self._fixed_options()):
+            options.pop(fixed)
+        return options
+
+    def _fixed_options(self) -> set[str]:
+        return {key for variant in type(self).variants().values() for key in variant}
+
+    def source(self, split: str) -> Source:
+        """The raw examples of `split`: train, dev or test. Raises UserError where the problem has no such split."""
+        raise NotImplementedError
+
+    def subwords(self) -> int:
+        """How many sub-words a newly trained vocabulary gets."""
+        return self.vocab_size or self.default_vocab_size
+
+    def input_text(self, line: str) -> str:
+        """What the model reads for a line that a user gives."""
+        return line
+
+    def output_text(self, text: str, line: str) -> str:
+        """What a user gets for the model's output `text` on the input `line`."""
+        return text

@@ -1,0 +1,158 @@
+"""Run: the directory that holds a whole training run, and all that later commands need.
+
+    run.json                 problem with its options, hparams, seed
+    vocab.model              or vocab.source.model and vocab.target.model
+    checkpoints/step-...     the newest, see `training.checkpoints`
+    best.safetensors         the weights with the best figure on the dev set
+    averaged.safetensors     the mean of the last checkpoints
+    log.jsonl, tensorboard/  the log
+
+Copied elsewhere, it decodes.
+"""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+from t2t_lite import __version__, registry
+from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
+from t2t_lite.problem import Problem
+
+# Fields that may differ when a run is resumed: they change no update that was done.
+_MAY_CHANGE = {
+    "train_steps", "eval_steps", "report_steps", "checkpoint_minutes", "checkpoint_steps", "average_checkpoints"
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """An opened run directory.
+
+    Attributes:
+        path: the directory.
+        problem: with the options it was trained with.
+        hparams_set: name of the set.
+        hparams: the set with its overrides.
+        seed: of initial weights, data order and dropout.
+        usr_dir: the user's own module that registered them, if any.
+    """
+
+    path: Path
+    problem: Problem
+    hparams_set: str
+    hparams: HParams
+    seed: int
+    usr_dir: str | None = None
+
+    @classmethod
+    def open(cls, path, usr_dir: str | None = None) -> "Run":
+        """Opens an existing directory. Raises UserError where there is no run, or what it was made with is gone."""
+        path = Path(path).expanduser()
+        file = path / "run.json"
+        if not file.is_file():
+            near = [str(found.parent) for found in sorted(path.parent.glob("*/run.json"))[:3]]
+            nearest = f"; nearest: {', '.join(near)}" if near else ""
+            raise UserError(f"--output_dir {path}: no run there (no run.json){nearest}")
+        try:
+            record = json.loads(file.read_text(encoding="utf-8"))
+            usr_dir = usr_dir or record["usr_dir"]
+            registry.load_plugins(usr_dir)
+            return cls(
+                path=path,
+                problem=registry.problem(record["problem"], **record["options"]),
+                hparams_set=record["hparams_set"],
+                hparams=HParams().replace(**record["hparams"]),
+                seed=record["seed"],
+                usr_dir=usr_dir,
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{file}: not a run of this version: {type(error).__name__}: {error}") from None
+
+    def check_resumable(self) -> None:
+        """Raises UserError, the difference shown, where the directory holds a run of something else."""
+        if not self.exists:
+            if self.path.is_dir() and any(self.path.iterdir()):
+                raise UserError(f"--output_dir {self.path}: not empty and no run; choose another directory")
+            return
+        old = Run.open(self.path, self.usr_dir)
+        differences = [f"{key}: {a} -> {b}" for key, a, b in self._compared(old) if a != b]
+        differences += [
+            text for text in old.hparams.differences(self.hparams) if text.partition(":")[0] not in _MAY_CHANGE
+        ]
+        if differences:
+            raise UserError(f"--output_dir {self.path} holds another run: {'; '.join(differences)}; choose another directory")
+
+    def _compared(self, old: "Run"):
+        yield "problem", old.problem.name, self.problem.name
+        mine, theirs = self.problem.options(), old.problem.options()
+        for key in sorted(mine.keys() | theirs.keys()):
+            yield key, theirs.get(key), mine.get(key)
+        yield "seed", old.seed, self.seed
+
+    def save(self) -> None:
+        """Writes run.json."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        record = {
+            "t2t_lite": __version__,
+            "problem": self.problem.name,
+            "options": self.problem.options(),
+            "hparams_set": self.hparams_set,
+            "hparams": self.hparams.to_dict(),
+            "seed": self.seed,
+            "usr_dir": self.usr_dir and str(Path(self.usr_dir).expanduser().resolve()),
+        }
+        partial = self.path / "run.json.partial"
+        partial.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(partial, self.path / "run.json")
+
+    @property
+    def exists(self) -> bool:
+        """Whether the directory holds a run already."""
+        return (self.path / "run.json").is_file()
+
+    @property
+    def checkpoints(self):
+        from t2t_lite.training.checkpoints import Checkpoints
+
+        return Checkpoints(self.path / "checkpoints", self.hparams.average_checkpoints)
+
+    @property
+    def best(self) -> Path:
+        return self.path / "best.safetensors"
+
+    @property
+    def averaged(self) -> Path:
+        return self.path / "averaged.safetensors"
+
+    def vocabularies(self):
+        """The run's own vocabularies (`data.tokenizer.Vocabularies`)."""
+        from t2t_lite.data.tokenizer import Vocabularies
+
+        return Vocabularies.load(self.path)
+
+    def weights(self) -> Path:
+        """The weights to use: averaged, else best, else latest. Raises UserError where nothing is saved yet."""
+        from t2t_lite.training.checkpoints import MODEL
+
+        latest = [path / MODEL for path in self.checkpoints.steps()[-1:]]
+        for path in (self.averaged, self.best, *latest):
+            if path.is_file():
+                return path
+        raise UserError(f"--output_dir {self.path}: no checkpoint is saved yet")
+
+    def new_model(self, vocabularies, policy: str = "float32"):
+        """A `Transformer` of the run's sizes, with fresh weights."""
+        from t2t_lite.models.transformer import Transformer
+
+        sizes = vocabularies.source.size, vocabularies.target.size
+        return Transformer(self.hparams, *sizes, shared=vocabularies.shared, dtype=policy, name="transformer")
+
+    def load_model(self, vocabularies, weights: Path | None = None, policy: str = "float32"):
+        """A `Transformer` with the weights of a file; default: `weights()`."""
+        from t2t_lite.training.checkpoints import load_arrays, model_variables
+
+        model = self.new_model(vocabularies, policy)
+        load_arrays(weights or self.weights(), model_variables(model))
+        return model

@@ -1,0 +1,135 @@
+"""Checkpoints: save, resume, average, keep the best.
+
+A checkpoint is a folder `step-00001200` of safetensors files, which map variable paths to arrays: `model.safetensors`, and
+`training.safetensors` with the optimizer's state and everything else that resuming needs. It is written under a
+temporary name and renamed, so a folder of that name is always whole.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from t2t_lite.errors import UserError
+
+MODEL, TRAINING = "model.safetensors", "training.safetensors"
+_RESUMABLE = 2  # the newest checkpoints that keep the optimizer's state, twice as large as the model itself
+
+
+class Checkpoints:
+    """The checkpoints of a run.
+
+    Args:
+        folder: where they lie; made at the first save.
+        keep: how many of the newest stay.
+    """
+
+    def __init__(self, folder: Path, keep: int):
+        self.folder = Path(folder)
+        self.keep = max(keep, _RESUMABLE)
+
+    def steps(self) -> list[Path]:
+        """The checkpoints' folders, oldest first."""
+        return sorted(path for path in self.folder.glob("step-*") if path.name[5:].isdigit())
+
+    def save(self, step: int, model: Mapping[str, tf.Variable], training: Mapping[str, tf.Variable], position: dict):
+        """Writes one checkpoint and removes what is no longer needed.
+
+        Args:
+            position: where the data stream continues; any JSON values.
+        """
+        path = self.folder / f"step-{step:08d}"
+        if path.exists():
+            return
+        partial = self.folder / f".partial-{step:08d}"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        write_arrays(partial / MODEL, arrays(model), {"step": step})
+        write_arrays(partial / TRAINING, arrays(training), {"step": step, "position": position})
+        partial.rename(path)
+        newest_last = self.steps()
+        for old in newest_last[: -self.keep]:
+            shutil.rmtree(old)
+        for old in newest_last[-self.keep : -_RESUMABLE]:
+            (old / TRAINING).unlink(missing_ok=True)
+
+    def restore(self, model: Mapping[str, tf.Variable], training: Mapping[str, tf.Variable]) -> dict | None:
+        """Loads the newest checkpoint into the variables and returns its position; None where there is none yet."""
+        resumable = [path for path in self.steps() if (path / TRAINING).is_file()]
+        if not resumable:
+            return None
+        path = resumable[-1]
+        load_arrays(path / MODEL, model)
+        return load_arrays(path / TRAINING, training)["position"]
+
+
+def model_variables(model) -> dict[str, tf.Variable]:
+    """Every variable of a Keras model, by path below the model's own name."""
+    return {variable.path.partition("/")[2]: variable.value for variable in model.variables}
+
+
+def arrays(variables: Mapping[str, tf.Variable]) -> dict[str, np.ndarray]:
+    return {name: np.ascontiguousarray(variable.numpy()) for name, variable in variables.items()}
+
+
+def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None:
+    """Writes a safetensors file, whole or not at all; `about` is JSON beside the arrays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    save_file(values, partial, metadata={"about": json.dumps(about)})
+    os.replace(partial, path)
+
+
+def read_about(path: Path) -> dict:
+    """What `write_arrays` stored beside the arrays."""
+    with _open(path) as file:
+        return json.loads(file.metadata()["about"])
+
+
+def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
+    """Assigns a file's arrays to the variables of the same names and returns what was stored beside them.
+
+    Raises UserError unless the names and the shapes are exactly the variables'.
+    """
+    with _open(path) as file:
+        stored = set(file.keys())
+        if stored != set(variables):
+            missing, extra = sorted(set(variables) - stored), sorted(stored - set(variables))
+            raise UserError(f"{path}: not this model's checkpoint; missing {missing[:3]}, unexpected {extra[:3]}")
+        for name, variable in variables.items():
+            value = file.get_tensor(name)
+            if value.shape != tuple(variable.shape):
+                raise UserError(f"{path}: {name} has shape {value.shape}; expected {tuple(variable.shape)}")
+            variable.assign(value)
+        return json.loads(file.metadata()["about"])
+
+
+def average(paths: Sequence[Path], output: Path) -> None:
+    """Writes the mean of several models' weights (section 6.1), reading one array of one file at a time."""
+    files = [_open(path) for path in paths]
+    mean = {}
+    for name in files[0].keys():
+        total = np.zeros(files[0].get_slice(name).get_shape(), np.float64)
+        for path, file in zip(paths, files):
+            try:
+                total += file.get_tensor(name)
+            except Exception:
+                raise UserError(f"{path}: has no {name} as {paths[0]} has; not checkpoints of one run") from None
+        mean[name] = (total / len(files)).astype(np.float32)
+    steps = [read_about(path)["step"] for path in paths]
+    write_arrays(output, mean, {"step": max(steps), "averaged": steps})
+
+
+def _open(path: Path):
+    try:
+        return safe_open(path, framework="numpy")
+    except FileNotFoundError:
+        raise UserError(f"no such checkpoint: {path}") from None
+    except Exception as error:
+        raise UserError(f"{path}: not a checkpoint: {error}") from None

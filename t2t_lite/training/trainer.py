@@ -1,0 +1,257 @@
+"""The training loop: batches -> updates -> reports, evaluations, checkpoints; resumed by running it again."""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.data.pipeline import TrainingBatches, fit_buckets, sample_lengths
+from t2t_lite.data.sources import MissingSplit
+from t2t_lite.data.tokenizer import Vocabularies
+from t2t_lite.errors import UserError
+from t2t_lite.run import Run
+from t2t_lite.training.checkpoints import MODEL, arrays, average, model_variables, write_arrays
+from t2t_lite.training.dev_set import DevSet
+from t2t_lite.training.step import POLICIES, TrainStep
+
+
+class Trainer:
+    """Trains the model of a run to its `train_steps`.
+
+    Args:
+        run: Run, saved.
+        vocabularies: the run's.
+        strategy: tf.distribute.Strategy.
+        xla: whether forward and gradients are compiled by XLA.
+        precision: a key of POLICIES.
+        micro_batches: M, parts that each replica's share of an update is cut into.
+        log: where progress lines go.
+
+    Attributes:
+        model: Transformer.
+        step: TrainStep.
+        buckets: the shapes of the batches.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        vocabularies: Vocabularies,
+        *,
+        strategy: tf.distribute.Strategy,
+        xla: bool,
+        precision: str = "float32",
+        micro_batches: int = 1,
+        log: Callable[[str], None] = print,
+    ):
+        self.run, self.hparams, self.log = run, run.hparams, log
+        self._vocabularies = vocabularies
+        self._slices = {"replicas": strategy.num_replicas_in_sync, "micro_batches": micro_batches}
+        self._source = run.problem.source("train")
+        self.lengths = sample_lengths(self._source, vocabularies)
+        self.buckets = fit_buckets(
+            self.lengths,
+            batch_tokens=self.hparams.batch_tokens,
+            max_length=self.hparams.max_length,
+            num_buckets=self.hparams.num_buckets,
+            **self._slices,
+        )
+        with strategy.scope():
+            self.model = run.new_model(vocabularies, POLICIES[precision])
+            self.step = TrainStep(self.model, self.hparams, strategy, seed=run.seed, xla=xla)
+        self._variables = model_variables(self.model)
+        position = run.checkpoints.restore(self._variables, self.step.state())
+        self._position = position or {"epoch": 0, "batch": 0}
+        try:
+            self._dev = DevSet(run.problem, self.model, vocabularies)
+        except MissingSplit as error:
+            log(f"no evaluation while training: {error}")
+            self._dev = None
+
+    def train(self) -> None:
+        """Trains, evaluates and writes checkpoints up to `train_steps`, then averages the last checkpoints."""
+        h = self.hparams
+        if self.step.step:
+            self.log(f"resuming at step {self.step.step:,}, epoch {self._position['epoch'] + 1}")
+        if self.step.step < h.train_steps:
+            with RunLog(self.run.path) as record:
+                try:
+                    self._loop(record)
+                except KeyboardInterrupt:
+                    self._save()
+                    self.log(f"interrupted; saved step {self.step.step:,}, the same command resumes")
+                    raise
+        else:
+            self.log(f"already at step {self.step.step:,} of {h.train_steps:,}")
+        self._finish()
+
+    def _loop(self, record: "RunLog") -> None:
+        h = self.hparams
+        batches = TrainingBatches(
+            self._source,
+            self._vocabularies,
+            self.buckets,
+            seed=self.run.seed,
+            max_length=h.max_length,
+            start_epoch=self._position["epoch"],
+            start_batch=self._position["batch"],
+            **self._slices,
+        )
+        step, saved_at = self.step.step, time.monotonic()
+        meter = Meter(h.train_steps)
+        for batch in batches:
+            meter.add(self.step(batch.inputs, batch.targets), np.count_nonzero(batch.targets))
+            step += 1
+            self._position = {"epoch": batch.epoch, "batch": batch.index + 1}
+            last = step == h.train_steps
+            if step % h.report_steps == 0 or last or meter.is_first:
+                figures = meter.report(step)
+                record.write("train", step, epoch=batch.epoch + 1, dropped=batches.dropped, **figures)
+                self.log(meter.line(step, batch.epoch + 1, figures))
+                if not math.isfinite(figures["loss"]):
+                    raise UserError(
+                        f"the loss is {figures['loss']} at step {step}; try a lower learning rate: --set learning_rate="
+                    )
+            minutes = (time.monotonic() - saved_at) / 60
+            if last or step % h.checkpoint_steps == 0 or minutes >= h.checkpoint_minutes:
+                with meter.paused():
+                    self._save()
+                saved_at = time.monotonic()
+            if self._dev and step % h.eval_steps == 0 and not last:
+                with meter.paused():
+                    self._evaluate(step, record)
+            if last:
+                return
+
+    def _save(self) -> None:
+        self.run.checkpoints.save(self.step.step, self._variables, self.step.state(), self._position)
+
+    def _evaluate(self, step: int, record: "RunLog") -> None:
+        figures, samples = self._dev.evaluate()
+        record.write("dev", step, **figures)
+        self.log(f"dev at step {step:,}: {_line(figures)}")
+        for sample in samples:
+            self.log(sample)
+        best = self._best()
+        if best is None or figures[self._dev.main_figure] > best:
+            about = {"step": step, "figure": self._dev.main_figure, "value": figures[self._dev.main_figure]}
+            write_arrays(self.run.best, arrays(self._variables), about)
+
+    def _best(self) -> float | None:
+        from t2t_lite.training.checkpoints import read_about
+
+        return read_about(self.run.best)["value"] if self.run.best.is_file() else None
+
+    def _finish(self) -> None:
+        """Averages the last checkpoints (section 6.1) and evaluates the result on the whole dev set."""
+        paths = [path / MODEL for path in self.run.checkpoints.steps()][-max(1, self.hparams.average_checkpoints) :]
+        average(paths, self.run.averaged)
+        self.log(f"averaged {len(paths)} checkpoints, steps {paths[0].parent.name[5:]} to {paths[-1].parent.name[5:]}")
+        if self._dev:
+            model = self.run.load_model(self._vocabularies, self.run.averaged)
+            figures, samples = DevSet(self.run.problem, model, self._vocabularies, sample=None).evaluate()
+            with RunLog(self.run.path) as record:
+                record.write("dev_final", self.step.step, **figures)
+            self.log(f"dev, whole, averaged: {_line(figures)}")
+            for sample in samples:
+                self.log(sample)
+
+
+class Meter:
+    """Collects reports between two progress lines and times them, pauses left out."""
+
+    def __init__(self, train_steps: int):
+        self._train_steps = train_steps
+        self._reported = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._reports, self._tokens, self._pauses, self._start = [], 0, 0.0, time.monotonic()
+
+    @property
+    def is_first(self) -> bool:
+        """True at the first update, which is reported alone: it holds the compilation."""
+        return not self._reported
+
+    def add(self, report, tokens: int) -> None:
+        self._reports.append(report)
+        self._tokens += int(tokens)
+
+    def paused(self) -> "Meter._Pause":
+        return Meter._Pause(self)
+
+    class _Pause:
+        def __init__(self, meter):
+            self._meter = meter
+
+        def __enter__(self):
+            self._start = time.monotonic()
+
+        def __exit__(self, *_):
+            self._meter._pauses += time.monotonic() - self._start
+
+    def report(self, step: int) -> dict:
+        """The figures since the last report: loss and nll in nats per target sub-word."""
+        smoothed, nll, correct, tokens = np.sum([[float(v) for v in r.loss] for r in self._reports], axis=0)
+        seconds = time.monotonic() - self._start - self._pauses
+        figures = {
+            "loss": smoothed / tokens,
+            "nll": nll / tokens,
+            "accuracy": correct / tokens,
+            "learning_rate": float(self._reports[-1].learning_rate),
+            "target_tokens": self._tokens,
+            "target_tokens_per_s": self._tokens / seconds,
+            "steps_per_s": len(self._reports) / seconds,
+            "skipped": sum(not bool(r.applied) for r in self._reports),
+        }
+        self._reported += len(self._reports)
+        self._reset()
+        return figures
+
+    def line(self, step: int, epoch: int, figures: dict) -> str:
+        left = (self._train_steps - step) / figures["steps_per_s"]
+        return (
+            f"step {step:,}/{self._train_steps:,}  epoch {epoch}  loss {figures['loss']:.3f}  "
+            f"lr {figures['learning_rate']:.2e}  {figures['target_tokens_per_s']:,.0f} target tokens/s  "
+            f"{duration(left)} left"
+            + (f"  {figures['skipped']} updates skipped (float16 overflow)" if figures["skipped"] else "")
+        )
+
+
+class RunLog:
+    """Appends a JSON line per report to log.jsonl, and the same numbers to TensorBoard."""
+
+    def __init__(self, path: Path):
+        self._path = path
+
+    def __enter__(self):
+        self._file = open(self._path / "log.jsonl", "a", encoding="utf-8")
+        self._writer = tf.summary.create_file_writer(str(self._path / "tensorboard"))
+        return self
+
+    def __exit__(self, *_):
+        self._file.close()
+        self._writer.close()
+
+    def write(self, kind: str, step: int, **figures) -> None:
+        entry = {"kind": kind, "step": step, "time": round(time.time(), 1), **figures}
+        self._file.write(json.dumps(entry, default=lambda number: number.item()) + "\n")  # NumPy's numbers
+        self._file.flush()
+        with self._writer.as_default(step):
+            for name, value in figures.items():
+                tf.summary.scalar(f"{kind}/{name}", value)
+
+
+def duration(seconds: float) -> str:
+    """`1:02:03`, or `2:03` below an hour."""
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def _line(figures: dict) -> str:
+    return "  ".join(f"{name} {value:,.4g}" for name, value in figures.items() if name != "tokens")

@@ -1,0 +1,153 @@
+"""Sources: what they read, in Python and in the graph, and what they say about what they cannot read."""
+
+import gzip
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from t2t_lite.data.sources import Generated, Reversed, Source, TextFiles, TfdsTranslation, TsvFile
+from t2t_lite.errors import UserError
+
+ODD = "a tab\there", "", " spaces ", "line\u2028separator", "form\x0cfeed, next\x85line", "\U0001f600 emoji", "no end"
+
+
+def write(path, data: bytes):
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def in_graph(source: Source) -> list[tuple[str, str]]:
+    return [(a.decode(), b.decode()) for a, b in source.dataset().as_numpy_iterator()]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_text_files(tmp_path, suffix, end):
+    inputs = write(tmp_path / f"a.en{suffix}", end.join(ODD).encode())
+    targets = write(tmp_path / f"a.de{suffix}", (end.join(ODD[::-1]) + end).encode())
+    source = TextFiles(inputs, targets)
+    expected = list(zip(ODD, ODD[::-1]))
+    assert list(source.pairs()) == expected
+    assert in_graph(source) == expected
+    assert source.check() == len(ODD)
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz"])
+def test_tsv(tmp_path, name):
+    source = TsvFile(write(tmp_path / name, "one\teins\ntwo \t\n\tdrei".encode()))
+    expected = [("one", "eins"), ("two ", ""), ("", "drei")]
+    assert list(source.pairs()) == in_graph(source) == expected
+    assert source.check() == 3
+
+
+def test_generated_and_reversed():
+    source = Generated(lambda: ((str(n), f"ü{n}") for n in range(3000)), "numbers to 3000")
+    expected = [(str(n), f"ü{n}") for n in range(3000)]
+    assert list(source.pairs()) == in_graph(source) == expected
+    turned = Reversed(source)
+    assert list(turned.pairs()) == in_graph(turned) == [(b, a) for a, b in expected]
+    assert turned.check() == 3000
+    assert turned.fingerprint() != source.fingerprint()
+
+
+def test_fingerprint_follows_the_data(tmp_path):
+    path = write(tmp_path / "a.tsv", b"one\teins\n")
+    first = TsvFile(path).fingerprint()
+    assert first == TsvFile(path).fingerprint()
+    assert re.fullmatch("[0-9a-f]{12}", first)
+    write(path, b"one\teins\ntwo\tzwei\n")
+    longer = TsvFile(path).fingerprint()
+    os.utime(path, (1, 1))
+    assert len({first, longer, TsvFile(path).fingerprint()}) == 3
+
+
+def test_tfds():
+    tf = pytest.importorskip("tensorflow")
+    tfds = pytest.importorskip("tensorflow_datasets")
+    asked = []
+
+    def as_dataset(builder, split, **_):
+        asked.append((builder.info.full_name, split))
+        examples = {"en": [f"n {n}" for n in range(5)], "de": [f"z {n}" for n in range(5)]}
+        return tf.data.Dataset.from_tensor_slices(examples)
+
+    with tfds.testing.mock_data(as_dataset_fn=as_dataset):
+        source = TfdsTranslation("wmt14_translate/de-en", "validation", "en", "de")
+        expected = [(f"n {n}", f"z {n}") for n in range(5)]
+        assert source.check() == 5
+        assert list(source.pairs()) == in_graph(source) == expected
+    assert set(asked) == {("wmt14_translate/de-en/1.0.0", "validation")}
+
+
+def test_tfds_that_cannot_be_had(monkeypatch):
+    tfds = pytest.importorskip("tensorflow_datasets")
+
+    def load(*_, **__):
+        raise ConnectionError("no route\nto host")
+
+    monkeypatch.setattr(tfds, "load", load)
+    with pytest.raises(UserError, match=r"TFDS wmt14.*no route\); give --raw_dir"):
+        TfdsTranslation("wmt14_translate/de-en", "train", "en", "de").check()
+
+
+def one_line(error) -> str:
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+def test_missing_file_names_the_nearest(tmp_path):
+    write(tmp_path / "train.en", b"x\n")
+    for name in ("train.de.txt", "other"):
+        write(tmp_path / name, b"x\n")
+    with pytest.raises(UserError) as error:
+        TextFiles(tmp_path / "train.en", tmp_path / "train.de").check()
+    assert re.search(r"no such file: .*train\.de; nearest in .*: train\.de\.txt, train\.en", one_line(error))
+    with pytest.raises(UserError, match="no such folder: .*nowhere"):
+        TsvFile(tmp_path / "nowhere" / "a.tsv").fingerprint()
+
+
+@pytest.mark.parametrize("counts", [(3, 5), (5, 3), (0, 1)])
+def test_unequal_line_counts(tmp_path, counts):
+    paths = [write(tmp_path / name, b"x\n" * count) for name, count in zip(("a", "b"), counts)]
+    with pytest.raises(UserError) as error:
+        TextFiles(*paths).check()
+    assert re.search(rf"{paths[0]} has {counts[0]}, {paths[1]} has {counts[1]};", one_line(error))
+
+
+def test_bytes_that_are_not_utf8(tmp_path):
+    good, bad = write(tmp_path / "a", b"x\ny\nz\n"), write(tmp_path / "b", b"x\nna\xefve\nz\n")
+    with pytest.raises(UserError) as error:
+        TextFiles(good, bad).check()
+    assert f"{bad}:2: byte 0xef at position 3 is not UTF-8" in one_line(error)
+
+
+@pytest.mark.parametrize("line, tabs", [("no tab", 0), ("two\ttabs\there", 2)])
+def test_tsv_line_without_exactly_one_tab(tmp_path, line, tabs):
+    path = write(tmp_path / "a.tsv", f"one\teins\n{line}\n".encode())
+    with pytest.raises(UserError) as error:
+        TsvFile(path).check()
+    assert f"{path}:2: {tabs} tabs; expected input, one tab, target" in one_line(error)
+
+
+def test_empty_corpus(tmp_path):
+    paths = [write(tmp_path / name, b"") for name in ("a", "b")]
+    for source in (TextFiles(*paths), TsvFile(paths[0]), Generated(lambda: iter(()), "nothing")):
+        with pytest.raises(UserError, match="the corpus is empty"):
+            source.check()
+
+
+@pytest.mark.parametrize("data", [b"not gzip", gzip.compress(b"x\n" * 1000)[:-20]])
+def test_broken_gzip(tmp_path, data):
+    path = tmp_path / "a.tsv.gz"
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"a\.tsv\.gz: cannot be read"):
+        TsvFile(path).check()
+
+
+def test_import_needs_no_tensorflow():
+    code = "import sys, t2t_lite.problem, t2t_lite.problems; sys.exit('tensorflow' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

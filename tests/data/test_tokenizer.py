@@ -1,0 +1,131 @@
+"""Vocabularies: lossless in Python and in the graph, the agreed special symbols, and clear errors."""
+
+import io
+import random
+import re
+
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from t2t_lite.data.tokenizer import EOS, PAD, UNK, Vocabularies, Vocabulary
+from t2t_lite.errors import UserError
+
+
+def random_unicode(count: int) -> list[str]:
+    """Strings of any characters but surrogates and U+2581, SentencePiece's mark of a space; spaces are frequent."""
+    chooser = random.Random(1)
+    allowed = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000 and c != 0x2581]
+    ranges = allowed, allowed[:0x80], allowed[:0x3000], [0x20, 0x09, 0x0A, 0x0D, 0x61]
+    return ["".join(chr(chooser.choice(chooser.choice(ranges))) for _ in range(chooser.randrange(20))) for _ in range(count)]
+
+
+def assert_round_trip(vocabulary: Vocabulary, lines: list[str]):
+    ids = vocabulary.encode_lines(lines)
+    assert vocabulary.decode_lines(ids) == lines
+    in_graph = tf.function(lambda texts: vocabulary.encode(texts))(tf.constant(lines))
+    assert in_graph.dtype == tf.int32
+    assert in_graph.to_list() == ids
+    texts = tf.function(lambda ids: vocabulary.decode(ids))(in_graph.to_tensor())
+    assert [text.decode() for text in texts.numpy()] == lines
+
+
+def test_round_trip_of_random_unicode(vocabularies):
+    assert_round_trip(vocabularies.source, ["", " ", "  a  b ", "\t", "a\u2028b", "1,234 \U0001f600", *random_unicode(2000)])
+
+
+def test_round_trip_of_news(vocabularies, shared):
+    for path in sorted((shared / "data" / "newstest").iterdir()):
+        lines = path.read_text(encoding="utf-8").split("\n")
+        assert len(lines) > 3000
+        assert_round_trip(vocabularies.source, [line for line in lines if "\u2581" not in line])
+
+
+def test_special_symbols(vocabularies):
+    vocabulary = vocabularies.source
+    assert (PAD, EOS, UNK) == (0, 1, 2)
+    assert vocabulary.size == 330
+    assert vocabulary.pieces([PAD, EOS, UNK]) == ["<pad>", "</s>", "<unk>"]
+    assert vocabulary.encode_lines([""]) == [[EOS]]
+    for ids in vocabulary.encode_lines(["the dog", "<pad></s><unk>", "漢字"]):
+        assert ids[-1] == EOS
+        assert not {PAD, EOS, UNK} & set(ids[:-1])
+
+
+def test_decode_stops_at_eos_and_ignores_pads(vocabularies):
+    vocabulary = vocabularies.source
+    dog, cat = vocabulary.encode_lines(["the dog", "the cat"])
+    rows = [[PAD] + dog + cat, dog[:-1] + [PAD] * 3, [EOS] + dog]
+    expected = ["the dog", "the dog", ""]
+    assert vocabulary.decode_lines(rows) == expected
+    assert vocabulary.decode_lines(np.array([row], np.int32) for row in ()) == []
+    width = max(map(len, rows))
+    padded = np.array([row + [PAD] * (width - len(row)) for row in rows], np.int32)
+    assert vocabulary.decode_lines(padded) == expected
+    assert [text.decode() for text in vocabulary.decode(padded).numpy()] == expected
+
+
+def test_training_is_seeded_and_bounded(sentences):
+    lines = [text for pair in sentences for text in pair]
+    train = lambda **options: Vocabulary.train(lines, 320, **options).proto  # noqa: E731
+    assert train() == train()
+    assert train(sample=50) == train(sample=50)
+    assert train(sample=50) != train(sample=50, seed=2)
+
+
+def test_user_symbols_are_one_piece(sentences):
+    vocabulary = Vocabulary.train((a for a, _ in sentences), 330, user_symbols=["(NP", "XX"])
+    assert vocabulary.pieces(vocabulary.encode_lines(["the(NPXX"])[0]) == ["▁the", "(NP", "XX", "</s>"]
+    assert vocabulary.decode_lines(vocabulary.encode_lines(["the(NPXX"])) == ["the(NPXX"]
+
+
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+@pytest.mark.parametrize("size, word", [(50_000, "largest"), (100, "smallest")])
+def test_impossible_size_names_a_possible_one(sentences, model_type, size, word):
+    lines = [text for pair in sentences for text in pair]
+    with pytest.raises(UserError) as error:
+        Vocabulary.train(lines, size, model_type=model_type)
+    nearest = int(re.fullmatch(rf"vocab_size {size} is too .*; the {word} possible is (\d+)", str(error.value))[1])
+    assert Vocabulary.train(lines, nearest, model_type=model_type).size == nearest
+    with pytest.raises(UserError):
+        Vocabulary.train(lines, nearest + (1 if word == "largest" else -1), model_type=model_type)
+
+
+def test_no_text():
+    for lines in ([], ["", ""]):
+        with pytest.raises(UserError, match="holds no text"):
+            Vocabulary.train(lines, 300)
+
+
+def test_save_and_load(vocabularies, tmp_path):
+    vocabularies.save(tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["vocab.model"]
+    loaded = Vocabularies.load(tmp_path / "run")
+    assert loaded.shared and loaded.source is loaded.target
+    assert loaded.source.proto == vocabularies.source.proto
+
+    other = Vocabulary.train(["a b c"] * 10, 265)
+    Vocabularies(vocabularies.source, other, shared=False).save(tmp_path / "apart")
+    assert sorted(path.name for path in (tmp_path / "apart").iterdir()) == ["vocab.source.model", "vocab.target.model"]
+    loaded = Vocabularies.load(tmp_path / "apart")
+    assert not loaded.shared
+    assert (loaded.source.size, loaded.target.size) == (330, 265)
+
+
+def test_load_errors(tmp_path):
+    (tmp_path / "vocab.8k.model").write_bytes(b"")
+    with pytest.raises(UserError, match=r"no such file: .*vocab\.model; nearest in .*: vocab\.8k\.model"):
+        Vocabulary.load(tmp_path / "vocab.model")
+    for content in (b"", b"just text\n"):
+        (tmp_path / "vocab.8k.model").write_bytes(content)
+        with pytest.raises(UserError, match="not a SentencePiece model"):
+            Vocabulary.load(tmp_path / "vocab.8k.model")
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a b c"] * 10), model_writer=model, vocab_size=9, model_type="char", minloglevel=2
+    )
+    (tmp_path / "other.model").write_bytes(model.getvalue())
+    with pytest.raises(UserError, match=r"pad, EOS and UNK have the ids -1, 2, 0; expected 0, 1, 2"):
+        Vocabulary.load(tmp_path / "other.model")

@@ -1,0 +1,209 @@
+"""The decoder with a small untrained Transformer: what it promises holds whatever the weights."""
+
+import random
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies, Vocabulary
+from t2t_lite.decoding.decoder import Decoder, Sampling, _Search
+from t2t_lite.errors import UserError
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.problem import Decoding, Problem
+
+WORDS = "the old boat drifts past seven quiet houses while rain falls on green hills and nobody waves".split()
+
+
+def sentence(seed, length):
+    return " ".join(random.Random(seed).choices(WORDS, k=length))
+
+
+class Toy(Problem):
+    decoding = Decoding(extra_length=6)
+
+
+@pytest.fixture(scope="module")
+def vocabularies():
+    vocabulary = Vocabulary.train([sentence(i, 12) for i in range(300)], 340)
+    return Vocabularies(vocabulary, vocabulary, shared=True)
+
+
+@pytest.fixture(scope="module")
+def model(vocabularies):
+    keras.utils.set_random_seed(3)
+    hparams = HParams(num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8)
+    model = Transformer(hparams, vocabularies.source.size, vocabularies.target.size, shared=True)
+    # Untrained weights say the same whatever they read; with these outputs differ, and many end in EOS.
+    model.set_weights([weight * 1.7 for weight in model.get_weights()])
+    towards_eos = 3.5 * model.target_embedding.embeddings[EOS]
+    model.decoder.layers[-1].feed_forward_residual.layer_norm.beta.assign(towards_eos)
+    return model
+
+
+@pytest.fixture(scope="module")
+def decoder(model, vocabularies):
+    return Decoder(model, vocabularies, Toy())
+
+
+def assert_same(one, other, tolerance=1e-4):
+    """The same texts, the same scores to `tolerance`."""
+    assert [[h.text for h in line] for line in one] == [[h.text for h in line] for line in other]
+    for a, b in zip(one, other):
+        np.testing.assert_allclose([(h.score, h.log_prob) for h in a], [(h.score, h.log_prob) for h in b], atol=tolerance)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_cached_steps_give_the_logits_of_the_whole_sequence(model, beam_size):
+    inputs = np.array([[5, 9, 4, EOS, PAD], [7, 7, EOS, PAD, PAD]], np.int32)
+    targets = np.random.default_rng(1).integers(3, 300, [2, beam_size, 7]).astype(np.int32)
+    memory, cache = model.start(inputs, beam_size, 9)
+    for position in range(7):
+        last = targets[:, :, position - 1] if position else np.zeros([2, beam_size], np.int32)
+        logits, cache = model.step(tf.constant(last), tf.constant(position), memory, cache)
+        for beam in range(beam_size):
+            whole = model(inputs, targets[:, beam])
+            np.testing.assert_allclose(logits[:, beam], whole[:, position], atol=1e-5)
+
+
+def test_scores_are_the_models_own(model, vocabularies, decoder):
+    inputs = np.array(vocabularies.source.encode_lines([sentence(1, 9)]), np.int32)
+    search = _Search(beam_size=4, alpha=0.6, extra_length=6, n_best=4, sampling=None)
+    arrays = inputs, np.full([1, 30], PAD, np.int32), np.array([30], np.int32), None
+    for ids, log_prob, score in zip(*(array[0] for array in decoder._programs[0](*arrays, search))):
+        length = int(np.sum(ids != PAD))
+        log_probs = tf.nn.log_softmax(model(inputs, ids[None]))[0].numpy()
+        assert log_prob == pytest.approx(log_probs[range(length), ids[:length]].sum(), abs=1e-4)
+        assert score == pytest.approx(log_prob / ((5 + length) / 6) ** 0.6, rel=1e-5)
+
+
+def test_one_list_a_line_in_order_whatever_the_lines_hold(decoder):
+    lines = ["", sentence(1, 5), "   ", "\t", "a\tb", "\u2028", "x\u2028y", "\U0001f600", sentence(2, 300), "é\u0301", "\x00"]
+    outputs = decoder.translate(lines)
+    assert len(outputs) == len(lines)
+    for line, [hypothesis] in zip(lines, outputs):
+        assert "\n" not in hypothesis.text and "\r" not in hypothesis.text
+        if not line.strip():
+            assert (hypothesis.text, hypothesis.score, hypothesis.log_prob) == ("", 0.0, 0.0)
+        else:
+            assert hypothesis.log_prob < 0
+    for line, output in zip(lines, outputs):
+        assert_same(decoder.translate([line]), [output])
+
+
+def test_a_line_does_not_see_its_neighbours(decoder):
+    lines = [sentence(i, 1 + i % 9) for i in range(10)]
+    beside = decoder.translate([*lines, sentence(99, 200)], n_best=2)
+    for line, output in zip(lines, beside):
+        assert_same(decoder.translate([line], n_best=2), [output])
+
+
+def test_n_best_begins_with_the_best(decoder):
+    lines = [sentence(i, 3 + i) for i in range(8)]
+    four = decoder.translate(lines, n_best=4)
+    assert_same(decoder.translate(lines), [line[:1] for line in four])
+    assert all(len(line) == 4 for line in four)
+
+
+def test_each_output_begins_with_its_own_prefix(decoder):
+    lines = [sentence(i, 4) for i in range(4)] + [""]
+    prefixes = ["the boat", "", "seven quiet houses while rain falls on green hills", "rai", "so"]
+    outputs = decoder.translate(lines, prefixes=prefixes)
+    for prefix, [hypothesis] in zip(prefixes, outputs):
+        assert hypothesis.text.startswith(prefix)
+    assert outputs[4][0].text == "so"
+    assert_same(decoder.translate([lines[1]]), [outputs[1]])
+    with pytest.raises(UserError, match="only 2 prefixes"):
+        decoder.translate(lines, prefixes=prefixes[:2])
+    with pytest.raises(UserError, match="only 5 lines"):
+        decoder.translate(lines, prefixes=[*prefixes, "more"])
+
+
+def test_windows_and_progress(decoder, monkeypatch):
+    lines = [sentence(i, 1 + i % 5) if i % 7 else "" for i in range(40)]
+    whole = decoder.translate(lines)
+    monkeypatch.setattr("t2t_lite.decoding.decoder._WINDOW", 16)
+    read, done = [], []
+    stream = decoder.stream((read.append(line) or line for line in lines), progress=done.append)
+    first = next(stream)
+    assert len(read) == 16 and sum(done) == 16  # no more of the file is in memory
+    assert_same([first, *stream], whole)
+    assert sum(done) == 40
+
+
+def test_few_shapes_each_compiled_once(model, vocabularies):
+    decoder = Decoder(model, vocabularies, Toy(), batch_tokens=1024)
+    lines = [sentence(i, 1 + i % 30) for i in range(60)]
+    for _ in range(2):
+        decoder.translate(lines, beam_size=2)
+    [function] = decoder._programs[0]._functions.values()
+    assert 2 <= function.experimental_get_tracing_count() <= 6
+
+
+def test_batches_are_bounded(decoder):
+    rows = list(decoder._rows([sentence(i, 1 + i) for i in range(100)], None))
+    search = type("Search", (), {"width": 4, "extra_length": 6})
+    seen = []
+    for batch, size, length in decoder._batches(rows, search):
+        assert len(batch) <= size and max(row.length for row in batch) <= length
+        assert size == 1 or size * 4 * (2 * length + 6) <= decoder.batch_tokens
+        seen += [row.number for row in batch]
+    assert sorted(seen) == list(range(100))
+
+
+def test_line_ends_in_outputs_become_spaces(model, vocabularies):
+    class Multiline(Toy):
+        def output_text(self, text, line):
+            return "one\ntwo\r\n" + line
+
+    [[hypothesis]] = Decoder(model, vocabularies, Multiline()).translate(["hills"])
+    assert hypothesis.text == "one two  hills"
+
+
+def test_xla_gives_the_same(model, vocabularies, decoder):
+    lines = [sentence(i, 3 + i % 3) for i in range(4)]
+    assert_same(Decoder(model, vocabularies, Toy(), xla=True).translate(lines), decoder.translate(lines))
+
+
+def test_two_devices_share_the_work(model, vocabularies, decoder):
+    devices = [device.name for device in tf.config.list_logical_devices("CPU")]
+    if len(devices) < 2:
+        pytest.skip("only one logical CPU device")
+    lines = [sentence(i, 1 + i % 20) for i in range(50)]
+    double = Decoder(model, vocabularies, Toy(), devices=devices[:2], batch_tokens=1024)
+    assert_same(double.translate(lines), decoder.translate(lines))
+    for program, device in zip(double._programs, devices):
+        assert program._functions  # it had something to do
+        assert all(weight.value.device.endswith(device) for weight in program._model.weights)
+
+
+def test_samples_follow_from_seed_and_line(decoder):
+    lines = [sentence(i % 2, 4) for i in range(6)]
+    options = dict(sampling=Sampling(temperature=1.5), n_best=3)
+    outputs = decoder.translate(lines, **options)
+    assert_same(decoder.translate(lines[:2], **options), outputs[:2])
+    assert outputs[0] != outputs[2]  # the same line at another place
+    assert decoder.translate(lines[:1], seed=2, **options) != outputs[:1]
+    for hypotheses in outputs:
+        assert len({h.text for h in hypotheses}) == 3
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+    greedy = decoder.translate(lines, sampling=Sampling(top_k=1))
+    assert_same(greedy, decoder.translate(lines, beam_size=1))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(beam_size=0), "beam_size=0: expected at least 1"),
+        (dict(beam_size=2, n_best=3), "n_best=3: expected at most beam_size=2"),
+        (dict(alpha=-1.0), "alpha=-1.0: expected at least 0"),
+        (dict(alpha=float("nan")), "alpha=nan: expected at least 0"),
+        (dict(sampling=Sampling(temperature=0.0)), "temperature=0.0: expected more than 0"),
+        (dict(sampling=Sampling(top_k=0)), "top_k=0: expected at least 1"),
+    ],
+)
+def test_bad_options_are_named(decoder, options, message):
+    with pytest.raises(UserError, match=message):
+        decoder.translate(["hills"], **options)
