@@ -52,7 +52,7 @@ def small() -> HParams:
 
 @register_hparams
 def tiny() -> HParams:
-    """For demonstrations, minutes on a CPU: 2+2 layers, d_model 128, 1,500 updates."""
+    """For demonstrations, minutes on a CPU: 2+2 layers, d_model 128, 800 updates."""
     return small().replace(
         num_encoder_layers=2,
         num_decoder_layers=2,
@@ -65,7 +65,7 @@ def tiny() -> HParams:
         warmup_steps=200,
         batch_tokens=2048,
         max_length=64,
-        train_steps=1500,
-        eval_steps=500,
-        checkpoint_steps=100,
+        train_steps=800,
+        eval_steps=200,
+        checkpoint_steps=40,
     )

@@ -6,8 +6,8 @@
     at a quarter past three           um Viertel nach drei
     one euro twenty                   ein Euro zwanzig
 
-What is held out for dev and test is a composition, not a string: whoever is asked for 142 has never met 142, neither as a
-number nor in an ordinal, a year or a price, but has met each of its words. A model that only remembers fails.
+What is held out for dev and test is a composition, not a string: whoever is asked for 142 has never met 142, neither as
+a number nor in an ordinal, a year or a price, but has met each of its words. A model that only remembers fails.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ from t2t_lite.data.sources import Generated
 from t2t_lite.problems.translation import TranslationProblem
 from t2t_lite.registry import register_problem
 
-ENGLISH = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-    eighteen nineteen""".split()
+ENGLISH = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen""".split()
 ENGLISH_TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
 ENGLISH_ORDINALS = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth",
                     "nine": "ninth", "twelve": "twelfth"}  # fmt: skip
-GERMAN = """null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn
-    achtzehn neunzehn""".split()
+GERMAN = """null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
+    siebzehn achtzehn neunzehn""".split()
 GERMAN_TENS = "null zehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
 GERMAN_ORDINALS = {1: "erste", 3: "dritte", 7: "siebte", 8: "achte"}
 
@@ -38,7 +38,8 @@ THINGS = {
 MONTHS = {
     "January": ("Januar", 31), "February": ("Februar", 28), "March": ("März", 31), "April": ("April", 30),
     "May": ("Mai", 31), "June": ("Juni", 30), "July": ("Juli", 31), "August": ("August", 31),
-    "September": ("September", 30), "October": ("Oktober", 31), "November": ("November", 30), "December": ("Dezember", 31),
+    "September": ("September", 30), "October": ("Oktober", 31), "November": ("November", 30),
+    "December": ("Dezember", 31),
 }  # fmt: skip
 FIRST_YEAR, LAST_YEAR = 1700, 2099
 CLOCK = {  # minute -> English and German before the hour, and what English and German add to the hour
@@ -53,7 +54,8 @@ DAY_PARTS = {  # English -> German, hours
     "in the evening": ("abends", range(5, 11)), "at night": ("nachts", range(10, 13)),
 }  # fmt: skip
 CURRENCIES = {  # singular -> plural, German
-    "euro": ("euros", "Euro"), "dollar": ("dollars", "Dollar"), "pound": ("pounds", "Pfund"), "franc": ("francs", "Franken"),
+    "euro": ("euros", "Euro"), "dollar": ("dollars", "Dollar"),
+    "pound": ("pounds", "Pfund"), "franc": ("francs", "Franken"),
 }  # fmt: skip
 CENT_CURRENCIES = ("euro", "dollar")  # whose hundredth is a cent in both languages
 SIGNS = {  # words of either language that tell a category
@@ -163,7 +165,7 @@ def _hour(hour: int) -> int:
 
 
 class Example(NamedTuple):
-    """A pair, and the compositions in it that may be held out: whole values of 100 and more, and pairs of smaller ones."""
+    """A pair, and the compositions in it that may be held out: values of 100 and more, and pairs of smaller ones."""
 
     english: str
     german: str
@@ -229,7 +231,7 @@ def held_out(composition: tuple) -> str:
 
 
 def examples(split: str, seed: int = SEED) -> Iterator[Example]:
-    """The distinct examples of `split`, its categories mixed. A dev or test example has a composition held out for it."""
+    """The distinct examples of `split`, its categories mixed; in dev and test each has a composition held out for it."""
     found: dict[str, Example] = {}
     for category, draw_one in CATEGORIES.items():
         draw = random.Random(f"{seed} {split} {category}")
@@ -249,11 +251,12 @@ class SpelledNumbersEnde(TranslationProblem):
     """Numbers, ordinals, dates, times and prices spelled out, English-German; generated, nothing to download."""
 
     source_language, target_language = "en", "de"
-    default_vocab_size = 500  # 259 are the special symbols and single bytes; merges then end at most joints of a compound
+    default_vocab_size = 500  # 259 are special symbols and single bytes; merges then end at most joints of a compound
     metric = "exact_match"
 
     def corpus(self, split):
-        return Generated(lambda: ((e.english, e.german) for e in examples(split)), f"spelled_numbers {split}, seed {SEED}")
+        key = f"spelled_numbers {split}, seed {SEED}"
+        return Generated(lambda: ((example.english, example.german) for example in examples(split)), key)
 
     def category(self, line):
         """Which of CATEGORIES a line is, in either language."""

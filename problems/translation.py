@@ -18,7 +18,7 @@ SPLITS = ("train", "dev", "test")
 class TranslationProblem(Problem):
     """Text in one language to text in another.
 
-    A subclass names its languages and gives `corpus`; it is registered in both directions, as `<name>` and `<name>_rev`.
+    A subclass names its languages and gives `corpus`; it is registered both ways, as `<name>` and `<name>_rev`.
     """
 
     reverse: bool = False  # from the target language to the source language
@@ -110,8 +110,8 @@ class TextPairs(TranslationProblem):
 class Wmt14(TranslationProblem):
     """WMT 2014, of TensorFlow Datasets; dev is newstest2013, test newstest2014 (section 5.1).
 
-    With `--raw_dir` it reads local files instead: `train.LANG`, `newstest2013.LANG` and `newstest2014.LANG`, or with the
-    pair in the name, as in `newstest2013.de-en.en`; plain or .gz.
+    With `--raw_dir` it reads local files instead: `train.LANG`, `newstest2013.LANG` and `newstest2014.LANG`, or with
+    the pair in the name, as in `newstest2013.de-en.en`; plain or .gz.
     """
 
     _stems: ClassVar = {"train": "train", "dev": "newstest2013", "test": "newstest2014"}

@@ -36,20 +36,24 @@ def main():
         print(bucket)
 
     padded = tokens = 0
-    started, epoch, rates = time.perf_counter(), 0, []
+    epoch, rates, busy = 0, [], []
+    started, cpu = time.perf_counter(), time.process_time()
     batches = TrainingBatches(source, vocabularies, buckets, seed=1, **shape)
     pairs = 0
     for batch in batches:
         if batch.epoch != epoch:
             rates.append(pairs / (time.perf_counter() - started))
-            started, epoch = time.perf_counter(), batch.epoch
+            busy.append(pairs / (time.process_time() - cpu))
+            started, cpu, epoch = time.perf_counter(), time.process_time(), batch.epoch
             if epoch > args.epochs:
                 break
         pairs = batches.pairs
         padded += batch.inputs.size + batch.targets.size
         tokens += (batch.inputs > 0).sum() + (batch.targets > 0).sum()
     print(f"padding: {1 - tokens / padded:.1%} of {len(buckets)} buckets' places")
-    print("pairs/s by epoch, the first one warms up: " + ", ".join(f"{rate:,.0f}" for rate in rates))
+    print("the first epoch warms up:")
+    print("pairs/s by epoch:              " + ", ".join(f"{rate:,.0f}" for rate in rates))
+    print("pairs/CPU-second by epoch:     " + ", ".join(f"{rate:,.0f}" for rate in busy))  # whoever else is at work
 
 
 if __name__ == "__main__":

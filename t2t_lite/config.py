@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from typing import get_type_hints
 
 from t2t_lite.errors import UserError, unknown
@@ -86,7 +87,7 @@ class HParams:
             try:
                 # int("25_000") is Python's own reading; "1e4" is a whole number to a person.
                 changes[name] = types[name](value) if types[name] is not int else _int(value)
-            except ValueError:
+            except (ValueError, OverflowError):
                 raise UserError(f"--set {text}: expected {types[name].__name__} for {name}, got {value!r}") from None
         return self.replace(**changes)
 
@@ -116,5 +117,5 @@ def _check(name: str, value) -> None:
     elif name in _FRACTIONS:
         if not 0.0 <= value < 1.0:
             raise UserError(f"hparams field {name}={value}: expected at least 0 and less than 1")
-    elif value < 0 or (value == 0 and name not in _MAY_BE_ZERO) or value != value:
-        raise UserError(f"hparams field {name}={value}: expected more than 0")
+    elif not 0 <= value < math.inf or (value == 0 and name not in _MAY_BE_ZERO):
+        raise UserError(f"hparams field {name}={value}: expected more than 0 and finite")

@@ -40,11 +40,12 @@ class Problem:
     @classmethod
     def create(cls, name: str, **options) -> "Problem":
         """An instance with the given options. Raises UserError for an option it does not have."""
+        fixed = {key for variant in cls.variants().values() for key in variant}
         fields = {field.name for field in dataclasses.fields(cls)} - {"name"}
         for option, value in options.items():
             if option not in fields:
                 raise UserError(
-                    f"problem {name} takes no --{option}={value}; it takes {', '.join('--' + f for f in sorted(fields))}"
+                    f"problem {name} takes no --{option}={value}; it takes {', '.join('--' + f for f in sorted(fields - fixed))}"
                 )
         return cls(name=name, **options)
 

@@ -12,12 +12,12 @@ Copied elsewhere, it decodes.
 
 import dataclasses
 import json
-import os
 from pathlib import Path
 
 from t2t_lite import __version__, registry
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
+from t2t_lite.files import replacing
 from t2t_lite.problem import Problem
 
 # Fields that may differ when a run is resumed: they change no update that was done.
@@ -93,7 +93,6 @@ class Run:
 
     def save(self) -> None:
         """Writes run.json."""
-        self.path.mkdir(parents=True, exist_ok=True)
         record = {
             "t2t_lite": __version__,
             "problem": self.problem.name,
@@ -103,9 +102,8 @@ class Run:
             "seed": self.seed,
             "usr_dir": self.usr_dir and str(Path(self.usr_dir).expanduser().resolve()),
         }
-        partial = self.path / "run.json.partial"
-        partial.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(partial, self.path / "run.json")
+        with replacing(self.path / "run.json") as file:
+            file.write(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
     @property
     def exists(self) -> bool:

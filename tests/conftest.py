@@ -1,6 +1,7 @@
-"""What all tests share: the backend, quiet logs, and the real data where it is at hand."""
+"""What all tests share: the backend, quiet logs, two CPU devices, and the real data where it is at hand."""
 
 import os
+import sys
 from pathlib import Path
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -9,6 +10,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import pytest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def pytest_collection_finish():
+    """Two logical CPU devices for tests of several replicas: TensorFlow takes them only before it has run anything."""
+    if "tensorflow" in sys.modules:  # some test collected needs it; those that don't are not made to wait for it
+        import tensorflow as tf
+
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
 
 @pytest.fixture(scope="session")

@@ -70,7 +70,8 @@ def test_catalogue():
         assert f"  {name} " in text
     for name in ("spelled_numbers_ende", "spelled_numbers_ende_rev", "base", "big", "big_enfr", "small", "tiny"):
         assert f"  {name} " in text
-    assert all(len(line.split(None, 1)) == 2 for line in text.splitlines() if line.startswith("  "))  # each says what it is
+    entries = [line for line in text.splitlines() if line.startswith("  ")]
+    assert all(len(line.split(None, 1)) == 2 for line in entries)  # each says what it is
 
 
 def test_nearest_names():
@@ -98,8 +99,17 @@ def test_plugin_file(write):
 
 def test_plugin_folder_with_relative_imports(write, tmp_path):
     write("from . import sets", "plugin/__init__.py")
-    write("from t2t_lite import HParams, register_hparams\n@register_hparams\ndef mine():\n    'Mine.'\n    return HParams()",
-          "plugin/sets.py")  # fmt: skip
+    write(
+        """
+        from t2t_lite import HParams, register_hparams
+
+        @register_hparams
+        def mine():
+            "Mine."
+            return HParams()
+        """,
+        "plugin/sets.py",
+    )
     registry.load_plugins(str(tmp_path / "plugin"))
     assert registry.hparams("mine") == registry.hparams("base")
 
@@ -135,8 +145,17 @@ def test_taken_name_names_both_and_registers_nothing(write):
 
 
 def test_taken_problem(write):
-    path = write("from t2t_lite import Problem, register_problem\n@register_problem\nclass TextPairs(Problem):\n    'Taken.'\n")
-    assert "registers problem 'text_pairs', which t2t_lite.problems.translation has" in error_of(registry.load_plugins, path)
+    path = write(
+        """
+        from t2t_lite import Problem, register_problem
+
+        @register_problem
+        class TextPairs(Problem):
+            "Taken."
+        """
+    )
+    message = error_of(registry.load_plugins, path)
+    assert "registers problem 'text_pairs', which t2t_lite.problems.translation has" in message
 
 
 @pytest.mark.parametrize(

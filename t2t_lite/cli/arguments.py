@@ -129,6 +129,21 @@ def registry_help(args) -> bool:
     return args.registry_help
 
 
+def start_tensorflow() -> None:
+    """Imports TensorFlow, which no environment variable keeps from talking on stderr, quietly."""
+    sys.stderr.flush()
+    with open(os.devnull, "w") as null:
+        stderr = os.dup(2)
+        os.dup2(null.fileno(), 2)
+        try:
+            import tensorflow
+
+            tensorflow.config.list_physical_devices()
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
 def log(text: str = "") -> None:
     """Progress and logs go to stderr; results to stdout."""
     print(text, file=sys.stderr, flush=True)

@@ -48,6 +48,7 @@ def train() -> None:
     path = Path(args.output_dir or f"runs/{problem.name}-{args.hparams}").expanduser()
     run = Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir)
     run.check_resumable()
+    arguments.start_tensorflow()
 
     import keras
     import tensorflow as tf

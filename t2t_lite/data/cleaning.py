@@ -64,6 +64,9 @@ class Cleaned(Source):
             try:
                 (partial / "counts.json").write_text(json.dumps(self._write(_files(partial))))
                 partial.rename(self.folder)
+            except OSError:
+                if not self.folder.is_dir():  # unless another process was faster
+                    raise
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
         return TextFiles(*_files(self.folder))

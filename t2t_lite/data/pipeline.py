@@ -1,6 +1,6 @@
 """The pipeline: raw strings -> sub-word ids -> buckets by length -> padded batches [R, M, B, S].
 
-R replicas, M micro-batches, B rows, S source length, T target length. Ids are int32; rows are filled with PAD after EOS.
+R replicas, M micro-batches, B rows, S source length, T target length. Ids are int32; after EOS a row is filled with PAD.
 """
 
 import dataclasses
@@ -33,8 +33,8 @@ class Batch:
 class TrainingBatches:
     """An endless stream of batches, the same for the same (seed, epoch, index).
 
-    Each epoch shuffles the pairs anew and holds each pair once, except those longer than `max_length`, which are dropped and
-    counted. Only an epoch's last batch may have empty rows (all PAD).
+    Each epoch shuffles the pairs anew and holds each pair once, except those longer than `max_length`, which are dropped
+    and counted. Only an epoch's last batch may have empty rows (all PAD).
 
     Args:
         buckets: nested shapes, smallest first, as `fit_buckets` makes them; the last holds any pair up to `max_length`.
@@ -168,7 +168,7 @@ def _encoded(chunks: tf.data.Dataset, vocabularies: Vocabularies, max_length: in
         ragged = [v.encode(text) for v, text in zip((vocabularies.source, vocabularies.target), texts)]
         return tuple(ids[:, :max_length].to_tensor() for ids in ragged), tuple(ids.row_lengths() for ids in ragged)
 
-    return chunks.map(encode, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    return chunks.map(encode, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
 
 
 def sample_lengths(source: Source, vocabularies: Vocabularies, limit: int = 200_000) -> np.ndarray:
@@ -183,8 +183,8 @@ def eval_batches(
     """Batches of every pair, however long, in few shapes.
 
     Yields:
-        (inputs int32 [R, 1, B, S], targets int32 [R, 1, B, T = S], line numbers int64 [R, 1, B] from 0, -1 for an empty row).
-        R * B * S <= batch_tokens unless a single line is longer.
+        inputs int32 [R, 1, B, S], targets int32 [R, 1, B, T = S] and the lines' numbers, int64 [R, 1, B], from 0, where -1
+        marks an empty row. R * B * S <= batch_tokens unless single lines are longer.
     """
     piles: dict[int, _Pile] = {}
     numbers: dict[int, list[int]] = {}
@@ -209,7 +209,7 @@ def eval_batches(
 
 
 def _eval_length(length: int) -> int:
-    """`length` rounded up to 16, 24, 32, 48, 64, 96, ...: two shapes to each doubling, a third of it padding at most."""
+    """`length` rounded up to 16, 24, 32, 48, 64, 96, ...: two shapes to each doubling, at most a third of it padding."""
     power = 16
     while power < length:
         if length <= power * 3 // 2:

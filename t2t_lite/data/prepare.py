@@ -16,7 +16,7 @@ def _to_stderr(text: str) -> None:
 def prepare(problem: Problem, log: Callable[[str], None] = _to_stderr) -> Vocabularies:
     """Reads every split once and returns the vocabularies: the user's, those of an earlier call, or newly trained ones.
 
-    A trained vocabulary is kept in `problem.data_dir` under a name that changes with the problem, its size and the data.
+    A trained vocabulary is kept in `problem.data_dir`, under a name that changes with problem, size and data.
     Raises UserError for what is wrong with the data, before anything is written.
     """
     given = Vocabulary.load(problem.vocab) if problem.vocab else None

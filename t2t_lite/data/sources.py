@@ -49,7 +49,8 @@ class Source:
             while chunk := list(itertools.islice(pairs, _CHUNK)):
                 yield tuple(np.array([text.encode() for text in side], object) for side in zip(*chunk))
 
-        return tf.data.Dataset.from_generator(chunks, output_signature=(tf.TensorSpec([None], tf.string),) * 2).unbatch()
+        side = tf.TensorSpec([None], tf.string)
+        return tf.data.Dataset.from_generator(chunks, output_signature=(side, side)).unbatch()
 
 
 class TextFiles(Source):

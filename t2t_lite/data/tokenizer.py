@@ -1,10 +1,11 @@
 """Sub-word vocabularies: SentencePiece models, trained, stored, and run in the graph or in Python.
 
 Lossless: text decodes to itself, byte for byte, since normalisation is the identity, every space counts and unknown
-characters are spelled in bytes. The one exception is a literal U+2581, SentencePiece's own mark of a space.
+characters are spelled in bytes. The one exception is a literal U+2581, SentencePiece's mark of a space.
 """
 
 import dataclasses
+import hashlib
 import io
 import os
 import random
@@ -15,11 +16,13 @@ from pathlib import Path
 import keras_nlp
 import sentencepiece
 import tensorflow as tf
+from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer
 
 from t2t_lite.data.sources import missing_file
 from t2t_lite.errors import UserError
 
 PAD, EOS, UNK = 0, 1, 2  # no BOS: the decoder's shifted input starts with PAD, whose embedding is zero
+_SPACE = "\u2581"  # SentencePiece's mark of a space
 _SAMPLE = 1_000_000  # sentences that a vocabulary is trained on at most
 
 
@@ -34,7 +37,10 @@ class Vocabulary:
         self.proto = proto
         self.processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
         self.tokenizer = keras_nlp.tokenizers.SentencePieceTokenizer(proto=proto, dtype="int32", add_eos=True)
+        self.tokenizer._sentence_piece._model_resource = _ModelResource(proto)
         self.size = self.processor.get_piece_size()
+        self._texts = tf.constant([_text(self.processor, piece) for piece in range(self.size)])
+        self._begins_with_space = self.processor.encode("a", out_type=str)[0].startswith(_SPACE)
 
     @classmethod
     def train(
@@ -109,14 +115,20 @@ class Vocabulary:
         finally:
             partial.unlink(missing_ok=True)
 
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """string [B] -> int32 [B, None], each row ending in EOS. In the graph."""
         return self.tokenizer.tokenize(texts)
 
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """int32 [B, T] -> string [B]: the text before each row's first EOS, pads left out. In the graph."""
+        # Not tensorflow-text's operation, which loses a text's leading spaces.
         before_eos = tf.cumsum(tf.cast(ids == EOS, tf.int32), axis=1) == 0
-        return self.tokenizer.detokenize(tf.ragged.boolean_mask(ids, before_eos & (ids != PAD)))
+        texts = tf.strings.reduce_join(tf.where(before_eos, tf.gather(self._texts, ids), ""), axis=1)
+        if self._begins_with_space:
+            texts = tf.strings.regex_replace(texts, r"\A ", "")
+        return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")  # for bytes that make no character
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
         """What `encode` does, in Python."""
@@ -153,9 +165,35 @@ class Vocabularies:
         """Reads what `save` wrote."""
         folder = Path(folder)
         if (folder / "vocab.source.model").is_file():
-            return cls(*(Vocabulary.load(folder / f"vocab.{side}.model") for side in ("source", "target")), shared=False)
+            source, target = (Vocabulary.load(folder / f"vocab.{side}.model") for side in ("source", "target"))
+            return cls(source, target, shared=False)
         vocabulary = Vocabulary.load(folder / "vocab.model")
         return cls(vocabulary, vocabulary, shared=True)
+
+
+class _ModelResource(tf.saved_model.experimental.TrackableResource):
+    """The model as a resource of the graph, shared under a name of its own.
+
+    The one that tensorflow-text makes belongs to a cached kernel and is gone after the next `tf.random.set_seed`, which
+    empties TensorFlow's cache of kernels.
+    """
+
+    def __init__(self, proto: bytes):
+        super().__init__()
+        self._proto = proto
+        self._shared_name = "sentencepiece." + hashlib.sha256(proto).hexdigest()
+        _ = self.resource_handle  # creates it
+
+    def _create_resource(self):
+        return gen_sentencepiece_tokenizer.sentencepiece_op(model=self._proto, shared_name=self._shared_name)
+
+
+def _text(processor: sentencepiece.SentencePieceProcessor, piece: int) -> bytes:
+    """What a sub-word adds to a text: nothing for special symbols, any byte for a byte."""
+    if processor.is_control(piece) or processor.is_unknown(piece):
+        return b""
+    text = processor.id_to_piece(piece)
+    return bytes.fromhex(text[3:5]) if processor.is_byte(piece) else text.replace(_SPACE, " ").encode()
 
 
 def _before_eos(row: Sequence[int]) -> list[int]:

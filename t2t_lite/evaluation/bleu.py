@@ -48,8 +48,8 @@ def corpus_chrf(hypotheses: Sequence[str], *references: Sequence[str], lowercase
 def compound_split_bleu(hypotheses: Sequence[str], *references: Sequence[str], lowercase: bool = False) -> Score:
     """BLEU over Moses' tokens with German compounds split at hyphens: the figure that papers of 2017 quoted.
 
-    It does what tensor2tensor's get_ende_bleu.sh did with the hypotheses, to both sides: replace-unicode-punctuation.perl,
-    tokenizer.perl -l de (escaping on, hyphens left alone), `rich-text` -> `rich ##AT##-##AT## text`, then multi-bleu.perl, which
+    It does what tensor2tensor's get_ende_bleu.sh did with the hypotheses, to both sides: replace-unicode-punctuation,
+    tokenizer -l de (escaping on, hyphens left alone), `rich-text` -> `rich ##AT##-##AT## text`, then multi-bleu, which
     smooths nothing. Usually above sacreBLEU, and not to be compared with it.
     """
     import sacremoses

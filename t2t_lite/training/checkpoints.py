@@ -75,7 +75,7 @@ def model_variables(model) -> dict[str, tf.Variable]:
 
 
 def arrays(variables: Mapping[str, tf.Variable]) -> dict[str, np.ndarray]:
-    return {name: np.ascontiguousarray(variable.numpy()) for name, variable in variables.items()}
+    return {name: np.asarray(variable.numpy(), order="C") for name, variable in variables.items()}
 
 
 def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None:

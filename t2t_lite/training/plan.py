@@ -74,7 +74,7 @@ def _parameters(h, sizes: list[int], shared: bool) -> tuple[int, list[tuple[str,
 
     from t2t_lite.models.transformer import Transformer
 
-    with keras.StatelessScope():
+    with keras.StatelessScope(initialize_variables=False):
         model = Transformer(h, *sizes, shared=shared, name="transformer")
     table, seen = [], set()
     for variable in model.variables:

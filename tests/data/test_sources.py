@@ -105,7 +105,7 @@ def test_missing_file_names_the_nearest(tmp_path):
         write(tmp_path / name, b"x\n")
     with pytest.raises(UserError) as error:
         TextFiles(tmp_path / "train.en", tmp_path / "train.de").check()
-    assert re.search(r"no such file: .*train\.de; nearest in .*: train\.de\.txt, train\.en", one_line(error))
+    assert re.search(r"no such file: .*train\.de; nearest in .*: train\.en, train\.de\.txt", one_line(error))
     with pytest.raises(UserError, match="no such folder: .*nowhere"):
         TsvFile(tmp_path / "nowhere" / "a.tsv").fingerprint()
 
@@ -140,7 +140,7 @@ def test_empty_corpus(tmp_path):
             source.check()
 
 
-@pytest.mark.parametrize("data", [b"not gzip", gzip.compress(b"x\n" * 1000)[:-20]])
+@pytest.mark.parametrize("data", [b"not gzip", gzip.compress(b"x\ty\n" * 1000)[:-20]])
 def test_broken_gzip(tmp_path, data):
     path = tmp_path / "a.tsv.gz"
     path.write_bytes(data)
@@ -149,5 +149,5 @@ def test_broken_gzip(tmp_path, data):
 
 
 def test_import_needs_no_tensorflow():
-    code = "import sys, t2t_lite.problem, t2t_lite.problems; sys.exit('tensorflow' in sys.modules or 'numpy' in sys.modules)"
+    code = "import sys, t2t_lite.problems; sys.exit('tensorflow' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

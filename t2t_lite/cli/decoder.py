@@ -1,0 +1,207 @@
+"""t2t-decoder: translates with a trained run."""
+
+import collections
+import contextlib
+import gzip
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from t2t_lite.cli import arguments
+from t2t_lite.cli.arguments import log
+from t2t_lite.errors import UserError
+
+_FORMATS = """\
+What is written for each input line, in order:
+  text            the output; with --scores: score, tab, output
+  text, --n_best  up to N lines `number ||| output ||| score`, as Moses writes n-best lists; numbers from 0
+  jsonl           {"line": number, "input": "...", "hypotheses": [{"text": "...", "score": s, "log_prob": p}, ...]}
+A score is the log probability divided by the length penalty. Input lines end at LF or CR LF. An empty line, or one of spaces
+only, has an empty output with score 0. An output is at most as long as its input plus --extra_length sub-words; one
+that has not ended there is cut.
+
+example: t2t-decoder --output_dir RUN --input newstest2014.en --output newstest2014.out
+"""
+
+
+def parser() -> arguments.Parser:
+    import argparse
+
+    parser = arguments.Parser(
+        "Translates a file, line by line, with the averaged, else best, else latest checkpoint of a run.",
+        epilog=_FORMATS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    arguments.add_run(parser)
+    parser.add_argument("--input", metavar="FILE", help="one text a line; may be .gz; - is stdin (default)")
+    parser.add_argument("--output", metavar="FILE", default="-", help="where to write; - is stdout (default)")
+    parser.add_argument("--interactive", action="store_true", help="ask for one line after the other")
+    parser.add_argument("--prefix", metavar="FILE", help="each output begins with its line of this file")
+    parser.add_argument("--n_best", type=int, default=1, metavar="N", help="how many outputs a line gets (default: 1)")
+    parser.add_argument("--format", choices=["text", "jsonl"], default="text", help="see below (default: text)")
+    parser.add_argument("--scores", action="store_true", help="write the score before each text")
+    group = parser.add_argument_group("search", "The defaults are the problem's.")
+    group.add_argument("--beam_size", type=int, metavar="N", help="hypotheses that grow side by side; 1: greedy")
+    group.add_argument("--alpha", type=float, metavar="A", help="length penalty ((5 + length) / 6)^A")
+    group.add_argument("--extra_length", type=int, metavar="N", help="an output may have N sub-words more than its input")
+    group = parser.add_argument_group("sampling")
+    group.add_argument("--sampling", action="store_true", help="draw --n_best outputs instead of searching for the best")
+    group.add_argument("--temperature", type=float, metavar="T", help="divides the logits (default: 1)")
+    group.add_argument("--top_k", type=int, metavar="K", help="draw from the K most probable sub-words (default: from all)")
+    group.add_argument("--seed", type=int, metavar="N", help="the same seed draws the same outputs (default: 1)")
+    group = parser.add_argument_group("devices", "All visible GPUs are used, each with a copy of the model.")
+    group.add_argument("--batch_tokens", type=int, metavar="N", help="hypotheses times positions of a batch; less needs less memory")
+    group.add_argument("--xla", choices=["auto", "on", "off"], default="auto", help="compile by XLA (auto: on GPUs)")
+    return parser
+
+
+def decode() -> None:
+    args = parser().parse_args()
+    _check(args)
+    total = _count(args.input, args.prefix)
+    if args.output != "-" and not Path(args.output).absolute().parent.is_dir():
+        raise UserError(f"--output {args.output}: no such folder: {Path(args.output).parent}")
+
+    from t2t_lite.run import Run
+
+    run = Run.open(args.output_dir, args.usr_dir)
+    weights = run.weights()
+
+    from t2t_lite.decoding.decoder import Decoder, Sampling
+    from t2t_lite.training.devices import choose_xla
+
+    kind = {run.averaged: "averaged", run.best: "best"}.get(weights, "latest")
+    log(f"checkpoint: {kind} ({weights})")
+    vocabularies = run.vocabularies()
+    model = run.load_model(vocabularies, weights)
+    xla, _ = choose_xla(args.xla)
+    decoder = Decoder(model, vocabularies, run.problem, batch_tokens=args.batch_tokens, xla=xla)
+    options = {name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length", "n_best")}
+    if args.sampling:
+        temperature, seed = (1.0 if args.temperature is None else args.temperature), (1 if args.seed is None else args.seed)
+        options |= {"sampling": Sampling(temperature, args.top_k), "seed": seed}
+    if args.interactive:
+        _interact(decoder, options, args)
+    else:
+        _decode_file(decoder, options, args, total)
+
+
+def _check(args) -> None:
+    """What can be said before anything is loaded."""
+    if args.interactive and (args.input or args.prefix or args.output != "-"):
+        raise UserError("--interactive reads and writes the terminal; it goes without --input, --output and --prefix")
+    for name in ("temperature", "top_k", "seed"):
+        if getattr(args, name) is not None and not args.sampling:
+            raise UserError(f"--{name}={getattr(args, name)} says how to sample; expected --sampling with it")
+    if args.seed is not None and args.seed < 0:
+        raise UserError(f"--seed={args.seed}: expected at least 0")
+    if args.batch_tokens is not None and args.batch_tokens < 1:
+        raise UserError(f"--batch_tokens={args.batch_tokens}: expected at least 1")
+
+
+def _count(path: str | None, prefix: str | None) -> int | None:
+    """The lines of the input, both files read once so that a bad one is known before anything is written. stdin: None."""
+    if path in (None, "-"):
+        return None
+    counts = [sum(1 for _ in _lines(file)) for file in (path, prefix) if file]
+    if prefix and counts[0] != counts[1]:
+        raise UserError(f"--prefix {prefix} has {counts[1]:,} lines, --input {path} has {counts[0]:,}: expected as many")
+    return counts[0]
+
+
+def _decode_file(decoder, options: dict, args, total: int | None) -> None:
+    from tqdm import tqdm
+
+    lines = collections.deque()  # read, and not yet written
+    prefixes = _lines(args.prefix) if args.prefix else None
+    start, number = time.monotonic(), 0
+    # A log file gets a line in half a minute, a terminal a moving bar.
+    interval = 0.2 if sys.stderr.isatty() else 30
+    with (
+        _output(args.output) as output,
+        tqdm(total=total, unit=" sentences", unit_scale=True, mininterval=interval, file=sys.stderr) as bar,
+    ):
+        stream = decoder.stream(
+            (lines.append(line) or line for line in _lines(args.input or "-")),
+            prefixes=prefixes,
+            progress=bar.update,
+            **options,
+        )
+        for number, hypotheses in enumerate(stream, 1):
+            output.write(_format(number - 1, lines.popleft(), hypotheses, args))
+    seconds = time.monotonic() - start
+    log(f"{number:,} sentences in {seconds:.1f} s, {number / seconds:.1f} sentences/s")
+
+
+def _interact(decoder, options: dict, args) -> None:
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    log("one line at a time; end with Ctrl-D")
+    for number in range(sys.maxsize):
+        try:
+            line = input("> " if sys.stdin.isatty() else "")
+        except EOFError:
+            return
+        [hypotheses] = decoder.translate([line], **options)
+        print(_format(number, line, hypotheses, args), end="", flush=True)
+
+
+def _format(number: int, line: str, hypotheses: list, args) -> str:
+    """The output for one input line, as `_FORMATS` says."""
+    if args.format == "jsonl":
+        record = {"line": number, "input": line, "hypotheses": [vars(hypothesis) for hypothesis in hypotheses]}
+        return json.dumps(record, ensure_ascii=False) + "\n"
+    if args.n_best > 1:
+        return "".join(f"{number} ||| {hypothesis.text} ||| {hypothesis.score:.6f}\n" for hypothesis in hypotheses)
+    [hypothesis] = hypotheses
+    return f"{hypothesis.score:.6f}\t{hypothesis.text}\n" if args.scores else f"{hypothesis.text}\n"
+
+
+def _lines(path: str) -> Iterator[str]:
+    """The lines of a file, or of stdin for `-`, as sources read them: CR is never part of one.
+
+    Raises UserError naming file and line for what is not UTF-8.
+    """
+    with _input(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield line.rstrip(b"\n").replace(b"\r", b"").decode()
+            except UnicodeDecodeError as error:
+                name = "stdin" if path == "-" else path
+                raise UserError(
+                    f"{name}:{number}: byte 0x{error.object[error.start]:02x} is not UTF-8; expected UTF-8 text"
+                ) from None
+
+
+def _input(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
+    if path == "-":
+        return contextlib.nullcontext(sys.stdin.buffer)
+    if not Path(path).is_file():
+        from t2t_lite.data.sources import missing_file
+
+        raise missing_file(Path(path))
+    return gzip.open(path) if path.endswith(".gz") else open(path, "rb")
+
+
+@contextlib.contextmanager
+def _output(path: str) -> Iterator[TextIO]:
+    """stdout for `-`; else a file that has its name only once it is whole."""
+    if path == "-":
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    partial = Path(f"{path}.{os.getpid()}.partial")
+    try:
+        with open(partial, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def main() -> None:
+    sys.exit(arguments.run(decode, "t2t-decoder"))

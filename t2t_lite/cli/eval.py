@@ -1,0 +1,87 @@
+"""t2t-eval: loss, perplexity, token accuracy and the problem's metric for a split or for given files."""
+
+import json
+import sys
+
+from t2t_lite.cli import arguments
+from t2t_lite.errors import UserError
+
+
+def parser() -> arguments.Parser:
+    parser = arguments.Parser(
+        "Measures a trained model on a split of its problem, or on given files.",
+        epilog="example: t2t-eval --output_dir RUN --split test",
+    )
+    arguments.add_run(parser)
+    what = parser.add_argument_group("what to measure on")
+    what.add_argument("--split", choices=["train", "dev", "test"], help="of the run's problem (default: dev)")
+    what.add_argument("--input", metavar="FILE", help="inputs, a line each, instead of a split; with --reference")
+    what.add_argument("--reference", metavar="FILE", help="the right outputs, a line each")
+    parser.add_argument("--beam_size", type=int, metavar="W", help="default: the problem's")
+    parser.add_argument("--alpha", type=float, metavar="A", help="of the length penalty; default: the problem's")
+    parser.add_argument("--no_decode", action="store_true", help="leave out the metric, which needs decoding")
+    parser.add_argument("--per_line", metavar="FILE", help="write each pair's log probability and output, as JSON lines")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def evaluate() -> None:
+    args = parser().parse_args()
+    if bool(args.input) != bool(args.reference):
+        raise UserError("--input and --reference go together")
+    if args.input and args.split:
+        raise UserError(f"--split={args.split} and --input={args.input}: give one of them")
+    from t2t_lite.data.sources import TextFiles
+    from t2t_lite.run import Run
+
+    run = Run.open(args.output_dir, args.usr_dir)
+    problem, weights = run.problem, run.weights()
+    source = TextFiles(args.input, args.reference) if args.input else problem.source(args.split or "dev")
+    source.check()
+    pairs = list(source.pairs())
+
+    arguments.start_tensorflow()
+    from tqdm import tqdm
+
+    from t2t_lite.decoding.decoder import Decoder
+    from t2t_lite.evaluation import metrics
+    from t2t_lite.evaluation.perplexity import Perplexity, summary
+
+    arguments.log(f"{len(pairs):,} pairs from {source}, weights {weights}")
+    vocabularies = run.vocabularies()
+    model = run.load_model(vocabularies, weights)
+    scores = sorted(Perplexity(model, vocabularies).scores(pairs))
+    figures = summary(scores)
+    outputs = None
+    if not args.no_decode:
+        with tqdm(total=len(pairs), unit="sentence", desc="decoding", disable=None) as bar:
+            results = Decoder(model, vocabularies, problem).translate(
+                (pair[0] for pair in pairs), beam_size=args.beam_size, alpha=args.alpha, progress=bar.update
+            )
+        outputs = [hypotheses[0] for hypotheses in results]
+        categories = [problem.category(line) for line, _ in pairs] if hasattr(problem, "category") else None
+        texts = [output.text for output in outputs]
+        figures.update(metrics.evaluate(problem.metric, texts, [target for _, target in pairs], categories))
+    if args.per_line:
+        _write_lines(args.per_line, scores, outputs)
+    if args.json:
+        print(json.dumps(figures))
+    else:
+        for name, value in figures.items():
+            print(f"{name:24} {value:,.4f}" if isinstance(value, float) else f"{name:24} {value:,}")
+
+
+def _write_lines(path: str, scores, outputs) -> None:
+    from t2t_lite.files import replacing
+
+    with replacing(path) as file:
+        for score in scores:
+            entry = {"line": score.line + 1, "log_prob": score.log_prob, "tokens": score.tokens}
+            if outputs:
+                output = outputs[score.line]
+                entry.update(output=output.text, output_score=output.score, output_log_prob=output.log_prob)
+            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+
+def main() -> None:
+    sys.exit(arguments.run(evaluate, "t2t-eval"))

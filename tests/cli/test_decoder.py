@@ -1,0 +1,140 @@
+"""t2t-decoder on an untrained run: every line of a file full of traps gets its line, and mistakes get theirs."""
+
+import gzip
+import io
+import json
+import sys
+
+import keras
+import pytest
+
+from t2t_lite import registry
+from t2t_lite.cli import decoder
+from t2t_lite.config import HParams
+from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
+from t2t_lite.run import Run
+from t2t_lite.training.checkpoints import arrays, model_variables, write_arrays
+
+LINES = [
+    "plain text", "", "   ", "carriage return\r", "a\ttab", "line\u2028separator", "an emoji \U0001f600", "\u0085 \x0b \x0c",
+    " ".join(["many"] * 2000), "no final newline",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "untrained"
+    registry.load_plugins()
+    vocabulary = Vocabulary.train(["many plain words of text", "some more of the many words"], 290)
+    Vocabularies(vocabulary, vocabulary, shared=True).save(path)
+    hparams = HParams(num_encoder_layers=1, num_decoder_layers=1, d_model=8, d_ff=16, num_heads=1, d_k=8, d_v=8)
+    run = Run(path, registry.problem("spelled_numbers_ende"), "none", hparams, seed=1)
+    run.save()
+    keras.utils.set_random_seed(1)
+    write_arrays(run.averaged, arrays(model_variables(run.new_model(run.vocabularies()))), {"step": 0})
+    return run
+
+
+@pytest.fixture
+def command(run, monkeypatch, capsys):
+    """Runs t2t-decoder with the given flags and stdin: (exit code, stdout, stderr)."""
+
+    def call(*flags, stdin=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        monkeypatch.setattr(sys, "argv", ["t2t-decoder", "--output_dir", str(run.path), *map(str, flags)])
+        with pytest.raises(SystemExit) as exit:
+            decoder.main()
+        return exit.value.code, *capsys.readouterr()
+
+    return call
+
+
+def test_exactly_one_line_for_each_whatever_it_holds(command, run, tmp_path):
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_bytes("\n".join(LINES).encode())
+    code, out, err = command("--input", source, "--output", output, "--beam_size", 2, "--extra_length", 3)
+    assert (code, out) == (0, "")
+    assert f"checkpoint: averaged ({run.averaged})" in err and "10 sentences in" in err
+    written = output.read_bytes()
+    assert written.endswith(b"\n") and written.count(b"\n") == len(LINES) and b"\r" not in written
+    for line, text in zip(LINES, written.decode().split("\n")):
+        assert bool(text) == bool(line.strip())
+    assert [path.name for path in tmp_path.iterdir() if path not in (source, output)] == []
+
+
+def test_a_pipe_gives_the_same_as_a_file(command, tmp_path):
+    source = tmp_path / "in.gz"
+    source.write_bytes(gzip.compress(b"some text\r\nmany words\n"))
+    code, from_file, _ = command("--input", source)
+    assert code == 0 and from_file.count("\n") == 2
+    assert command(stdin=b"some text\nmany words")[:2] == (0, from_file)
+    assert command(stdin=b"")[:2] == (0, "")
+
+
+def test_formats(command):
+    stdin = b"some words\n\n"
+    _, plain, _ = command(stdin=stdin)
+    _, scored, _ = command("--scores", stdin=stdin)
+    _, n_best, _ = command("--n_best", 3, stdin=stdin)
+    _, jsonl, _ = command("--n_best", 3, "--format", "jsonl", stdin=stdin)
+    text = plain.split("\n")[0]
+    score, _, scored_text = scored.split("\n")[0].partition("\t")
+    assert scored_text == text and float(score) < 0 and scored.split("\n")[1] == "0.000000\t"
+    first, *_, last = n_best.splitlines()
+    assert n_best.count("\n") == 4 and first == f"0 ||| {text} ||| {score}" and last == "1 |||  ||| 0.000000"
+    records = [json.loads(line) for line in jsonl.splitlines()]
+    assert [record["line"] for record in records] == [0, 1] and records[0]["input"] == "some words"
+    assert [len(record["hypotheses"]) for record in records] == [3, 1]
+    assert records[0]["hypotheses"][0]["text"] == text
+    assert records[1]["hypotheses"] == [{"text": "", "score": 0.0, "log_prob": 0.0}]
+
+
+def test_prefixes(command, tmp_path):
+    source, prefix = tmp_path / "in", tmp_path / "prefix"
+    source.write_text("some words\nmore words\nmany\n")
+    prefix.write_text("the text\n\nof\n")
+    code, out, _ = command("--input", source, "--prefix", prefix)
+    assert code == 0 and out.split("\n")[0].startswith("the text") and out.split("\n")[2].startswith("of")
+    prefix.write_text("the text\n")
+    assert command("--input", source, "--prefix", prefix) == (
+        2,
+        "",
+        f"t2t-decoder: error: --prefix {prefix} has 1 lines, --input {source} has 3: expected as many\n",
+    )
+    code, _, err = command("--prefix", prefix, stdin=b"some words\nmore words\n")
+    assert code == 2 and err.endswith("error: only 1 prefixes: expected a prefix for each line\n")
+
+
+def test_sampling_and_interactive(command):
+    flags = "--sampling", "--temperature", "2", "--top_k", "20"
+    drawn = command(*flags, stdin=b"some words\n")[1]
+    assert command(*flags, stdin=b"some words\n")[1] == drawn
+    assert command(*flags, "--seed", "2", stdin=b"some words\n")[1] != drawn
+    code, out, _ = command("--interactive", "--beam_size", "1", stdin=b"some words\n\nmore")
+    assert code == 0 and out.count("\n") == 3 and out.split("\n")[1] == ""
+
+
+def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(b"good\nbad \xff\n")
+    for flags, message in [
+        (["--input", source, "--output", output], f"{source}:2: byte 0xff is not UTF-8; expected UTF-8 text"),
+        (["--input", tmp_path / "inn"], f"no such file: {tmp_path / 'inn'}; nearest in {tmp_path}: in"),
+        (["--output", tmp_path / "none/out"], f"no such folder: {tmp_path / 'none'}"),
+        (["--n_best", "5", "--output", output], "n_best=5: expected at most beam_size=4"),
+        (["--beam_size", "0"], "beam_size=0: expected at least 1"),
+        (["--beam_size", "two"], "--beam_size: invalid int value: 'two'"),
+        (["--top_k", "5"], "--top_k=5 says how to sample; expected --sampling with it"),
+        (["--seed", "-1", "--sampling"], "--seed=-1: expected at least 0"),
+        (["--batch_tokens", "0"], "--batch_tokens=0: expected at least 1"),
+        (["--interactive", "--input", source], "--interactive reads and writes the terminal"),
+        (["--beams", "2"], "unknown flag --beams"),
+        (["--decode_hparams=beam_size=4"], "tensor2tensor's; here it is --beam_size=N"),
+        (["--output_dir", tmp_path / "nothing"], "no run there"),
+    ]:
+        code, out, err = command(*flags, stdin=b"good\n")
+        last = err.rstrip("\n").split("\n")[-1]
+        assert (code, out) == (2, "") and message in last and last.startswith("t2t-decoder: error: "), err
+    code, _, err = command(stdin=b"good\nbad \xff\n")
+    assert code == 2 and "stdin:2: byte 0xff" in err
+    assert list(tmp_path.iterdir()) == [source]

@@ -1,0 +1,161 @@
+"""t2t-trainer from its flags to its run directory, and the commands that read it."""
+
+import json
+import sys
+
+import pytest
+
+from t2t_lite.cli import arguments, avg_all, decoder, trainer
+from t2t_lite.cli import eval as eval_command
+
+COMMANDS = {
+    "t2t-trainer": trainer.train,
+    "t2t-decoder": decoder.decode,
+    "t2t-eval": eval_command.evaluate,
+    "t2t-avg-all": avg_all.average_last,
+}
+FAST = [
+    "--hparams=tiny", "--set=d_model=16", "--set=d_ff=32", "--set=num_heads=2", "--set=d_k=8", "--set=d_v=8",
+    "--set=batch_tokens=512", "--set=report_steps=2", "--set=eval_steps=4", "--set=checkpoint_steps=2",
+    "--set=average_checkpoints=3", "--set=max_length=32",
+]  # fmt: skip
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Runs a command in this process: (exit code, stdout, stderr)."""
+
+    def run(name, *args):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, args)])
+        capsys.readouterr()
+        try:
+            code = arguments.run(COMMANDS[name], name)
+        except SystemExit as exit:  # --help, --version
+            code = exit.code
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def pairs(numbers):
+    return [(f"item {n} of the list", f"Punkt {n} der Liste") for n in numbers]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """--train and --dev of a small corpus."""
+    for name, numbers in ("train", range(300)), ("dev", range(300, 320)):
+        for side, language in enumerate(("en", "de")):
+            lines = "".join(f"{pair[side]}\n" for pair in pairs(numbers))
+            (tmp_path / f"{name}.{language}").write_text(lines, encoding="utf-8")
+    files = {split: [tmp_path / f"{split}.{language}" for language in ("en", "de")] for split in ("train", "dev")}
+    return ["--train", *files["train"], "--dev", *files["dev"]]
+
+
+def test_trains_resumes_averages_decodes_and_evaluates(command, corpus, tmp_path):
+    run = tmp_path / "run"
+    flags = ["--problem=text_pairs", *corpus, "--vocab_size=310", f"--data_dir={tmp_path}/data", *FAST, f"--output_dir={run}"]
+    code, out, err = command("t2t-trainer", *flags, "--set=train_steps=6")
+    assert code == 0 and out == "", err
+    assert "parameters" in err and "step 6/6" in err and "dev at step 4" in err and "averaged 3 checkpoints" in err
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    assert [entry["step"] for entry in log if entry["kind"] == "train"] == [1, 2, 4, 6]
+    assert {"loss", "perplexity", "bleu"} <= {entry["kind"]: entry for entry in log}["dev_final"].keys()
+
+    code, _, err = command("t2t-trainer", *flags, "--set=train_steps=8")
+    assert code == 0 and "resuming at step 6" in err and "step 8/8" in err
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == [f"step-{n:08}" for n in (4, 6, 8)]
+
+    code, out, _ = command("t2t-avg-all", f"--output_dir={run}", "--n=2")
+    assert code == 0 and out.strip() == str(run / "averaged.safetensors")
+
+    code, out, _ = command("t2t-eval", f"--output_dir={run}", "--json", f"--per_line={tmp_path}/lines.jsonl")
+    figures = json.loads(out)
+    assert figures["perplexity"] > 1 and 0 <= figures["accuracy"] <= 1 and "bleu" in figures
+    lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
+    assert [line["line"] for line in lines] == list(range(1, 21))
+    assert sum(line["log_prob"] for line in lines) == pytest.approx(-figures["loss"] * figures["tokens"], rel=1e-4)
+
+    import t2t_lite
+
+    model = t2t_lite.load(run)
+    [[best]] = model.translate(["item 7 of the list"], beam_size=2)
+    [scored] = model.score([("item 7 of the list", best.text)])
+    assert scored.log_prob == pytest.approx(best.log_prob, abs=1e-3) and scored.score == pytest.approx(best.score, abs=1e-3)
+
+    code, out, err = command("t2t-trainer", *flags, "--set=dropout=0.3")
+    assert code == 2 and "dropout: 0.1 -> 0.3" in err and err.count("\n") == 1
+
+
+def test_dry_run_writes_nothing(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = command("t2t-trainer", "--problem=wmt14_ende", "--hparams=big", "--dry_run")
+    assert code == 0, err
+    assert "214," in out and "37,000 x 1,024" in out and "GiB" in out and "300,000" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--problem=multi30k_endee"], "multi30k_ende"),
+        (["--problem=multi30k_ende", "--hparams=smal"], "nearest: small"),
+        (["--problem=multi30k_ende", "--set=dropot=0.1"], "nearest: dropout"),
+        (["--problem=multi30k_ende", "--set=dropout=much"], "expected float"),
+        (["--problem=multi30k_ende", "--set=dropout"], "expected name=value"),
+        (["--problem=multi30k_ende", "--set=d_model=0"], "more than 0"),
+        (["--problem=multi30k_ende", "--set=schedule=cosin"], "nearest: cosine"),
+        (["--problem=multi30k_ende", "--dropout=0.1"], "unknown flag --dropout"),
+        (["--problme=multi30k_ende"], "nearest: --problem"),
+        (["--problem=multi30k_ende", "--xla=yes"], "'auto', 'on', 'off'"),
+        (["--problem=multi30k_ende", "--train", "a.en", "a.de"], "takes no --train"),
+        (["--problem=multi30k_ende"], "needs --raw_dir"),
+        (["--problem=multi30k_ende", "--raw_dir=nowhere"], "nowhere: no such folder"),
+        (["--problem=text_pairs", "--train", "none.en", "none.de"], "none.en"),
+        (["--problem=text_pairs"], "give --train"),
+        (["--problem=text_pairs", "--vocab_size=0"], "more than 0"),
+        (["--problem=text_pairs", "--logical_devices=0"], "expected at least 1"),
+        (["--hparams=base"], "--problem is missing"),
+        (["--problem=multi30k_ende", "--hparams_set=base"], "here it is --hparams"),
+        (["--problem=multi30k_ende", "--model=transformer"], "there is one model"),
+        (["--problem=multi30k_ende", "--t2t_usr_dir=x"], "--usr_dir"),
+        (["--problem=multi30k_ende", "--worker_gpu=8"], "all visible GPUs"),
+        (["--problem=multi30k_ende", "--usr_dir=missing.py"], "no such file"),
+        (["stray"], "unexpected argument 'stray'"),
+    ],
+)
+def test_bad_input_is_one_line_with_exit_code_2(command, tmp_path, monkeypatch, flags, expected):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = command("t2t-trainer", *flags)
+    assert code == 2 and out == "" and expected in err
+    assert err.startswith("t2t-trainer: error: ") and err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_data_is_named_by_file_and_line_and_nothing_is_written(command, corpus, tmp_path):
+    run = tmp_path / "run"
+    flags = ["--problem=text_pairs", *corpus, f"--data_dir={tmp_path}/data", *FAST, f"--output_dir={run}"]
+    with open(tmp_path / "train.de", "ab") as file:
+        file.write(b"one line more\n")
+    code, _, err = command("t2t-trainer", *flags)
+    assert code == 2 and "300" in err and "301" in err and "train.de" in err
+    (tmp_path / "train.de").write_bytes(b"gut\n" * 299 + b"schlecht \xff\n")
+    code, _, err = command("t2t-trainer", *flags)
+    assert code == 2 and "train.de:300" in err and "0xff" in err
+    assert not run.exists() and not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("name", ["t2t-decoder", "t2t-eval", "t2t-avg-all"])
+def test_a_run_directory_that_is_none(command, tmp_path, name):
+    (tmp_path / "run1").mkdir()
+    (tmp_path / "run1" / "run.json").write_text("{}")
+    code, _, err = command(name, f"--output_dir={tmp_path}/run2")
+    assert code == 2 and "no run.json" in err and "run1" in err
+    code, _, err = command(name, f"--output_dir={tmp_path}/run1")
+    assert code == 2 and "not a run" in err
+
+
+def test_an_occupied_directory_is_left_alone(command, corpus, tmp_path):
+    code, _, err = command("t2t-trainer", "--problem=text_pairs", *corpus, f"--output_dir={tmp_path}")
+    assert code == 2 and "not empty" in err

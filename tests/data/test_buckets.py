@@ -1,0 +1,86 @@
+"""Buckets: the contract of their shapes, and the least padding."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from t2t_lite.data import buckets as module
+from t2t_lite.data.buckets import Bucket, fit_buckets
+from t2t_lite.errors import UserError
+
+
+def lengths_like_text(count=5000):
+    generator = np.random.default_rng(1)
+    common = generator.normal(2.8, 0.4, [count, 1])
+    return np.exp(common + generator.normal(0, 0.15, [count, 2])).astype(int) + 1
+
+
+def padded_tokens(lengths, buckets) -> int:
+    """What the pairs take up when each goes to the first bucket that holds it."""
+    total = 0
+    for source, target in lengths:
+        bucket = next(b for b in buckets if source <= b.source_length and target <= b.target_length)
+        total += bucket.source_length + bucket.target_length
+    return total
+
+
+@pytest.mark.parametrize("replicas, micro_batches", [(1, 1), (2, 3)])
+@pytest.mark.parametrize("num_buckets", [1, 2, 16])
+def test_contract(replicas, micro_batches, num_buckets):
+    lengths = lengths_like_text()
+    slices = dict(replicas=replicas, micro_batches=micro_batches)
+    buckets = fit_buckets(lengths, batch_tokens=4096, max_length=100, num_buckets=num_buckets, **slices)
+    assert 1 <= len(buckets) <= num_buckets
+    assert (buckets[-1].source_length, buckets[-1].target_length) == (100, 100)
+    for bucket in buckets:
+        longest = max(bucket.source_length, bucket.target_length)
+        assert replicas * micro_batches * bucket.rows * longest <= 4096
+        assert replicas * micro_batches * (bucket.rows + 1) * longest > 4096  # not a row could be added
+    for smaller, larger in itertools.pairwise(buckets):
+        assert smaller.source_length <= larger.source_length and smaller.target_length <= larger.target_length
+
+
+def test_little_padding():
+    lengths = lengths_like_text().clip(max=100)
+    shape = dict(batch_tokens=4096, replicas=1, micro_batches=1, max_length=100)
+    fitted = [fit_buckets(lengths, num_buckets=count, **shape) for count in (1, 4, 16)]
+    padding = [1 - lengths.sum() / padded_tokens(lengths, buckets) for buckets in fitted]
+    assert padding[0] > padding[1] > padding[2]
+    assert padding[2] < 0.13
+
+
+def test_least_padding_by_brute_force():
+    generator = np.random.default_rng(2)
+    for _ in range(5):
+        lengths = generator.integers(1, 7, [30, 2])
+        shapes = list(itertools.product(range(1, 8), repeat=2))
+        best = min(
+            padded_tokens(lengths, [Bucket(1, *first), Bucket(1, *second), Bucket(1, 7, 7)])
+            for first, second in itertools.product(shapes, repeat=2)
+            if first[0] <= second[0] and first[1] <= second[1]
+        )
+        found = fit_buckets(lengths, batch_tokens=100, replicas=1, micro_batches=1, max_length=7, num_buckets=3)
+        assert padded_tokens(lengths, found) == best
+
+
+def test_long_pairs_do_not_count():
+    lengths = lengths_like_text(500)
+    options = dict(batch_tokens=4096, replicas=1, micro_batches=1, max_length=60, num_buckets=4)
+    kept = lengths[(lengths <= 60).all(axis=1)]
+    long = np.array([[61, 3], [3, 1000]])
+    assert fit_buckets(np.concatenate([kept, long]), **options) == fit_buckets(kept, **options)
+    assert fit_buckets(long, **options)[-1] == Bucket(68, 60, 60)
+
+
+def test_candidates_end_at_max_length():
+    ends = module._candidates(np.random.default_rng(1).integers(1, 900, 10_000), 1000)
+    assert len(ends) <= module._CANDIDATES and ends[-1] == 1000 and (np.diff(ends) > 0).all()
+
+
+def test_batch_too_small():
+    with pytest.raises(UserError) as error:
+        fit_buckets(lengths_like_text(), batch_tokens=1000, replicas=2, micro_batches=3, max_length=256, num_buckets=4)
+    for part in ("batch_tokens=1000", "max_length=256", "at least 1536", "at most 166"):
+        assert part in str(error.value)
+    assert "\n" not in str(error.value)

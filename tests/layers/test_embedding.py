@@ -1,0 +1,108 @@
+"""Embeddings tied to the softmax, and positions, against the formulas of sections 3.4 and 3.5."""
+
+import numpy as np
+import numpy_transformer as oracle
+import pytest
+import tensorflow as tf
+from layer_checks import assert_bfloat16, randomise, twin, weights
+
+from t2t_lite.layers.embedding import PositionalEncoding, TiedEmbedding, sinusoids
+
+V, D = 11, 6
+IDS = np.array([[3, 10, 1, 0], [4, 1, 0, 0]], np.int32)
+
+
+def embedding(**kwargs):
+    layer = TiedEmbedding(V, D, **kwargs)
+    layer.build()
+    return randomise(layer)
+
+
+def encoding(kind, **kwargs):
+    layer = PositionalEncoding(kind, **kwargs)
+    layer.build((None, None, D))
+    return randomise(layer)
+
+
+def test_embeds_times_the_root_of_d_model():
+    layer = embedding()
+    np.testing.assert_allclose(layer(IDS), oracle.embed(IDS, weights(layer)["embeddings"]), atol=1e-6)
+
+
+def test_padding_is_the_zero_vector_and_learns_nothing_from_it():
+    layer = embedding()
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(IDS))
+    assert np.all(layer(IDS).numpy()[IDS == 0] == 0)
+    gradient = tf.convert_to_tensor(tape.gradient(total, layer.embeddings.value)).numpy()
+    assert np.all(gradient[0] == 0) and np.all(gradient[3] != 0)
+
+
+def test_logits_are_products_with_the_same_matrix():
+    layer = embedding()
+    x = np.random.default_rng(2).normal(size=(2, 3, D)).astype(np.float32)
+    assert len(layer.variables) == 1
+    np.testing.assert_allclose(layer.logits(x), x @ weights(layer)["embeddings"].T, atol=1e-5)
+
+
+def test_initial_vectors_have_unit_variance():
+    layer = TiedEmbedding(200, 64)
+    layer.build()
+    assert np.std(layer(np.arange(1, 200))) == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("d_model", [6, 7, 1])
+def test_sinusoids_interleave_sine_and_cosine(d_model):
+    np.testing.assert_allclose(sinusoids(np.arange(50), d_model), oracle.positions(50, d_model), atol=1e-5)
+
+
+def test_sinusoids_of_the_paper_by_hand():
+    table = sinusoids(np.arange(4), 4).numpy()
+    np.testing.assert_allclose(table[0], [0, 1, 0, 1], atol=1e-7)
+    np.testing.assert_allclose(table[3], [np.sin(3), np.cos(3), np.sin(0.03), np.cos(0.03)], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
+def test_one_position_equals_its_place_in_the_whole(kind):
+    layer = encoding(kind, max_positions=9)
+    x = np.random.default_rng(3).normal(size=(2, 9, D)).astype(np.float32)
+    whole = layer(x)
+    for position in range(9):
+        step = layer(x[:, position : position + 1], tf.constant([position]))
+        np.testing.assert_allclose(step[:, 0], whole[:, position], atol=1e-6)
+
+
+def test_learned_positions():
+    layer = encoding("learned", max_positions=5)
+    assert layer.table.shape == (5, D)
+    added = layer(np.zeros((1, 7, D), np.float32))[0]
+    np.testing.assert_array_equal(added[:5], layer.table)
+    np.testing.assert_array_equal(added[5:], [layer.table[4]] * 2)  # beyond the table: its last row
+
+
+def test_sinusoids_have_no_weights():
+    assert encoding("sinusoidal").variables == []
+
+
+def test_configuration():
+    layer = embedding(name="embedding")
+    np.testing.assert_array_equal(twin(layer)(IDS), layer(IDS))
+    for kind in ("sinusoidal", "learned"):
+        layer, x = encoding(kind, max_positions=7), np.zeros((1, 5, D), np.float32)
+        np.testing.assert_array_equal(twin(layer, None, None, D)(x), layer(x))
+
+
+def test_bfloat16():
+    layer = embedding(dtype="mixed_bfloat16")
+    assert layer.embeddings.dtype == "float32" and layer(IDS).dtype == "bfloat16"
+    x = tf.ones((2, 3, D), "bfloat16")
+    assert_bfloat16(layer, layer.logits, x)
+    assert layer.logits(x).dtype == "float32"
+
+
+@pytest.mark.parametrize("position", [300, 1001])
+def test_positions_are_exact_under_bfloat16(position):
+    """bfloat16 holds whole numbers up to 256 only, so angles must be made in float32."""
+    layer = PositionalEncoding(dtype="mixed_bfloat16")
+    added = layer(tf.zeros((1, 1, D), "bfloat16"), tf.constant([position]))[0, 0]
+    np.testing.assert_allclose(tf.cast(added, "float32"), oracle.positions(position + 1, D)[-1], atol=0.005)

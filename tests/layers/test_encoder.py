@@ -1,0 +1,85 @@
+"""The encoder against NumPy, post-norm and pre-norm, and what holds whatever its weights."""
+
+import numpy as np
+import numpy_transformer as oracle
+import pytest
+import tensorflow as tf
+from layer_checks import assert_bfloat16, randomise, twin, weights
+
+from t2t_lite.config import HParams
+from t2t_lite.layers.attention import padding_mask
+from t2t_lite.layers.dropout import DropoutSeeds
+from t2t_lite.layers.encoder import Encoder, EncoderLayer
+
+POST = HParams(num_encoder_layers=2, d_model=8, d_ff=12, num_heads=2, d_k=3, d_v=5, dropout=0.2)
+PRE = POST.replace(norm="pre")
+NORMS = pytest.mark.parametrize("hparams", [POST, PRE], ids=["post", "pre"])
+
+IDS = np.array([[5, 7, 4, 1, 0], [8, 1, 0, 0, 0], [0, 0, 0, 0, 0]], np.int32)  # the last row: padding alone
+X = np.random.default_rng(1).normal(size=(3, 5, 8)).astype(np.float32)
+MASK = (IDS != 0)[:, None, None]
+
+
+def built(kind, hparams, **kwargs):
+    layer = kind(hparams, **kwargs)
+    layer.build((None, None, 8))
+    return randomise(layer)
+
+
+@NORMS
+def test_layer_equals_numpy(hparams):
+    layer = built(EncoderLayer, hparams)
+    expected = oracle.encoder_layer(X[:2], MASK[:2, 0], weights(layer), hparams)
+    np.testing.assert_allclose(layer(X[:2], MASK[:2]), expected, atol=1e-5)
+
+
+@NORMS
+def test_stack_equals_numpy(hparams):
+    encoder = built(Encoder, hparams)
+    expected = oracle.encoder(X[:2], MASK[:2, 0], weights(encoder), hparams)
+    np.testing.assert_allclose(encoder(X[:2], MASK[:2]), expected, atol=1e-5)
+
+
+@NORMS
+def test_padding_neither_counts_nor_makes_nan(hparams):
+    encoder = built(Encoder, hparams)
+    mask = padding_mask(IDS)
+    result = encoder(X, mask).numpy()
+    assert np.all(np.isfinite(result))
+    changed = np.where((IDS != 0)[..., None], X, 100.0).astype(np.float32)
+    np.testing.assert_array_equal(encoder(changed, mask).numpy()[IDS != 0], result[IDS != 0])
+    shorter = encoder(X[:, :4], mask[..., :4]).numpy()
+    np.testing.assert_allclose(shorter[IDS[:, :4] != 0], result[IDS != 0], atol=1e-5)
+
+
+def test_every_position_sees_every_other():
+    encoder = built(Encoder, POST)
+    changed = X.copy()
+    changed[0, 3] += 1
+    difference = np.abs(encoder(changed, MASK).numpy() - encoder(X, MASK).numpy())
+    assert np.all(difference[0].max(axis=-1) > 1e-4) and np.all(difference[1:] == 0)
+
+
+def test_dropout_only_with_seeds():
+    encoder = built(Encoder, POST)
+    plain, again = (encoder(X, MASK).numpy() for _ in range(2))
+    one, same, other = (encoder(X, MASK, seeds=DropoutSeeds(tf.constant([1, n]))).numpy() for n in (2, 2, 3))
+    np.testing.assert_array_equal(plain, again)
+    np.testing.assert_array_equal(one, same)
+    assert np.any(one != plain) and np.any(one != other)
+
+
+@pytest.mark.parametrize("kind", [Encoder, EncoderLayer])
+def test_configuration(kind):
+    layer = built(kind, PRE, name="part")
+    np.testing.assert_array_equal(twin(layer, None, None, 8)(X, MASK), layer(X, MASK))
+
+
+@NORMS
+def test_bfloat16(hparams):
+    encoder = built(Encoder, hparams, dtype="mixed_bfloat16")
+    assert_bfloat16(encoder, encoder, X, MASK)
+    result = encoder(X[:2], MASK[:2])
+    assert result.dtype == "bfloat16"
+    expected = oracle.encoder(X[:2], MASK[:2, 0], weights(encoder), hparams)
+    np.testing.assert_allclose(tf.cast(result, "float32"), expected, atol=0.15)

@@ -1,0 +1,203 @@
+"""The Transformer against NumPy, its cached step against the whole, its variables and their number."""
+
+import keras
+import numpy as np
+import numpy_transformer as oracle
+import pytest
+import tensorflow as tf
+from layer_checks import assert_bfloat16, operations, product_types, randomise, twin, weights
+
+from t2t_lite.config import HParams
+from t2t_lite.layers.dropout import DropoutSeeds
+from t2t_lite.models.transformer import Transformer
+
+POST = HParams(num_encoder_layers=2, num_decoder_layers=1, d_model=8, d_ff=12, num_heads=2, d_k=3, d_v=5, max_positions=9)
+PRE = POST.replace(norm="pre", num_encoder_layers=1, num_decoder_layers=2)
+LEARNED = POST.replace(positions="learned")
+# hparams, symbols of source and target, whether shared
+KINDS = {
+    "post": (POST, 11, 11, True),
+    "pre, odd d_model": (PRE.replace(d_model=7), 11, 11, True),
+    "separate vocabularies": (POST, 13, 11, False),
+    "learned positions": (LEARNED, 11, 11, True),
+    "pre, separate, learned": (PRE.replace(positions="learned"), 10, 11, False),
+}
+
+INPUTS = np.array([[5, 7, 4, 9, 1], [8, 1, 0, 0, 0]], np.int32)
+TARGETS = np.array([[3, 9, 9, 1], [6, 1, 0, 0]], np.int32)
+
+
+def built(hparams, *sizes, **kwargs):
+    return randomise(Transformer(hparams, *sizes, **{"name": "transformer", **kwargs}))
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(kind):
+    return built(*kind)
+
+
+@pytest.fixture(scope="module")
+def post():
+    return built(*KINDS["post"])
+
+
+def test_logits_equal_numpy(model, kind):
+    hparams, _, target_size, shared = kind
+    logits = model(INPUTS, TARGETS)
+    assert logits.shape == (2, 4, target_size) and logits.dtype == "float32"
+    np.testing.assert_allclose(
+        logits, oracle.transformer(INPUTS, TARGETS, weights(model), hparams, shared), atol=2e-5
+    )
+
+
+def test_cached_steps_equal_the_whole(model):
+    beams = np.random.default_rng(1).integers(2, 10, [2, 3, 6]).astype(np.int32)  # [B, W, T]
+    whole = [model(INPUTS, beams[:, beam]).numpy() for beam in range(3)]
+    memory, cache = model.start(INPUTS, 3, 8)
+    ids = np.zeros([2, 3], np.int32)
+    for position in range(6):
+        logits, cache = model.step(ids, tf.constant(position), memory, cache)
+        assert logits.dtype == "float32"
+        for beam in range(3):
+            np.testing.assert_allclose(logits[:, beam], whole[beam][:, position], atol=1e-5)
+        ids = beams[:, :, position]
+
+
+def test_memory_is_by_sentence_and_cache_by_beam(post):
+    memory, cache = post.start(INPUTS, 3, 8)
+    assert {tensor.shape[0] for tensor in tf.nest.flatten(memory)} == {2}
+    assert {tuple(tensor.shape[:2]) for tensor in tf.nest.flatten(cache)} == {(2, 3)}
+    assert not np.any([np.any(tensor) for tensor in tf.nest.flatten(cache)])
+
+
+def test_cache_follows_its_beams(post):
+    """Beams put in another order, as beam search does, go on from their own pasts."""
+    memory, cache = post.start(INPUTS, 3, 8)
+    ids, order = np.array([[3, 4, 5], [6, 7, 8]], np.int32), [2, 0, 0]
+    _, cache = post.step(np.zeros_like(ids), tf.constant(0), memory, cache)
+    _, cache = post.step(ids, tf.constant(1), memory, cache)
+    logits, _ = post.step(ids, tf.constant(2), memory, cache)
+    reordered = tf.nest.map_structure(lambda tensor: tf.gather(tensor, order, axis=1), cache)
+    moved, _ = post.step(ids[:, order], tf.constant(2), memory, reordered)
+    np.testing.assert_allclose(moved, tf.gather(logits, order, axis=1), atol=1e-6)
+
+
+def test_a_symbol_changes_only_what_follows(post):
+    logits = post(INPUTS, TARGETS).numpy()
+    for position in range(4):
+        changed = TARGETS.copy()
+        changed[:, position] = 10
+        difference = np.abs(post(INPUTS, changed).numpy() - logits).max(axis=(0, 2))
+        assert np.all(difference[: position + 1] == 0) and np.all(difference[position + 1 :] > 1e-4)
+
+
+def test_padding_and_neighbours_change_nothing(post):
+    logits = post(INPUTS, TARGETS).numpy()
+    padded = post(np.pad(INPUTS, [(0, 1), (0, 3)]), np.pad(TARGETS, [(0, 1), (0, 2)])).numpy()
+    assert np.all(np.isfinite(padded))  # in the row of padding alone, too
+    np.testing.assert_allclose(padded[:2, :4], logits, atol=1e-5)
+    np.testing.assert_allclose(post(INPUTS[1:, :2], TARGETS[1:, :2])[0], logits[1, :2], atol=1e-5)
+
+
+def test_dropout_only_with_seeds(post):
+    one, same, other = (post(INPUTS, TARGETS, seeds=DropoutSeeds(tf.constant([1, n]))).numpy() for n in (2, 2, 3))
+    np.testing.assert_array_equal(one, same)
+    assert np.any(one != other) and np.any(one != post(INPUTS, TARGETS).numpy())
+
+
+def test_all_variables_exist_after_construction(kind):
+    model = Transformer(*kind)
+    before = list(map(id, model.variables))
+    model(INPUTS, TARGETS)
+    model.step(np.zeros([2, 2], np.int32), 0, *model.start(INPUTS, 2, 4))
+    assert list(map(id, model.variables)) == before and model.built
+    assert list(map(id, model.trainable_variables)) == before
+
+
+def test_each_variable_has_its_own_path(model):
+    paths = [variable.path for variable in model.variables]
+    assert len(set(paths)) == len(paths)
+    assert all(path.startswith("transformer/") for path in paths)
+
+
+def test_embeddings_are_one_matrix_only_where_vocabularies_are_shared(model, kind):
+    _, source_size, target_size, shared = kind
+    embeddings = {v.path.partition("/")[2]: v.shape for v in model.variables if v.path.endswith("embeddings")}
+    assert embeddings == (
+        {"embedding/embeddings": (target_size, model.hparams.d_model)}
+        if shared
+        else {
+            "source_embedding/embeddings": (source_size, model.hparams.d_model),
+            "target_embedding/embeddings": (target_size, model.hparams.d_model),
+        }
+    )
+
+
+def test_configuration(model):
+    np.testing.assert_array_equal(twin(model)(INPUTS, TARGETS), model(INPUTS, TARGETS))
+
+
+@pytest.mark.parametrize("hparams", [POST, PRE], ids=["post", "pre"])
+def test_bfloat16(hparams):
+    model = built(hparams, 11, 11, True, dtype="mixed_bfloat16")
+    assert_bfloat16(model, model, INPUTS, TARGETS)
+    logits = model(INPUTS, TARGETS)
+    assert logits.dtype == "float32"
+    expected = oracle.transformer(INPUTS, TARGETS, weights(model), hparams, True)
+    np.testing.assert_allclose(logits, expected, atol=0.1 * np.abs(expected).max())
+
+    def first_step(inputs):
+        return model.step(tf.zeros([2, 3], tf.int32), tf.constant(0), *model.start(inputs, 3, 4))[0]
+
+    assert product_types(operations(first_step, INPUTS)) == {"bfloat16"}
+    assert first_step(INPUTS).dtype == "float32"
+
+
+def test_no_operation_of_xla_alone(post):
+    """A graph that is exported must run where XLA's operations are not linked in."""
+
+    def decode(inputs, position):
+        return post.step(tf.zeros([2, 3], tf.int32), position, *post.start(inputs, 3, 4))
+
+    for kinds in (operations(decode, INPUTS, tf.constant(1)), operations(post, INPUTS, TARGETS)):
+        assert kinds and not [name for name, _ in kinds if name.startswith("Xla")]
+
+
+def parameters(hparams, vocabulary):
+    """Counted without filling a single weight: big would take 0.9 GB."""
+    with keras.StatelessScope(initialize_variables=False):
+        count = Transformer(hparams, vocabulary, vocabulary, shared=True).count_params()
+    keras.utils.clear_session()  # forgets the variables that wait for their values
+    return count
+
+
+BASE = HParams()
+
+
+@pytest.mark.parametrize(
+    "change, millions",
+    [
+        ({}, 65),
+        ({"num_encoder_layers": 2, "num_decoder_layers": 2}, 36),
+        ({"num_encoder_layers": 8, "num_decoder_layers": 8}, 80),
+        ({"d_model": 256, "d_k": 32, "d_v": 32}, 28),
+        ({"d_ff": 1024}, 53),
+        ({"d_ff": 4096}, 90),
+        ({"d_model": 1024, "d_ff": 4096, "num_heads": 16}, 213),
+    ],
+)
+def test_parameters_are_those_of_table_3(change, millions):
+    """With the paper's "about 37000" symbols; its own count is some two million higher in every row."""
+    count = parameters(BASE.replace(**change), 37_000) / 1e6
+    assert millions - 2.8 < count < millions + 1.5
+
+
+def test_parameters_by_hand():
+    attention, feed_forward, norm = 4 * 512 * 512, 2 * 512 * 2048 + 2048 + 512, 2 * 512
+    layers = 6 * (attention + feed_forward + 2 * norm) + 6 * (2 * attention + feed_forward + 3 * norm)
+    assert parameters(BASE, 37_000) == 37_000 * 512 + layers == 63_045_632

@@ -1,0 +1,118 @@
+"""The Transformer in NumPy float64, written from the paper's formulas: what layers and model are compared with.
+
+Weights come as {path: array}, the paths those of `t2t_lite.training.checkpoints.model_variables`.
+"""
+
+import numpy as np
+
+
+def below(weights, prefix):
+    """The weights of one part: those whose paths begin with `prefix/`, without it."""
+    return {path[len(prefix) + 1 :]: value for path, value in weights.items() if path.startswith(prefix + "/")}
+
+
+def softmax(x):
+    exponentials = np.exp(x - x.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def layer_norm(x, weights):
+    mean = x.mean(axis=-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-6) * weights["gamma"] + weights["beta"]
+
+
+def attention(queries, keys, values, mask):
+    """Eq. 1; what is masked gets minus infinity before the softmax (section 3.2.3)."""
+    scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1])
+    return softmax(np.where(mask, scores, -np.inf)) @ values
+
+
+def multi_head_attention(x, memory, mask, weights, num_heads):
+    """Section 3.2.2, one head after the other. mask: bool, broadcast to [B, T, S]."""
+    w_q, w_k, w_v = (np.split(weights[f"{name}/kernel"], num_heads, axis=1) for name in ("query", "key", "value"))
+    heads = [attention(x @ w_q[i], memory @ w_k[i], memory @ w_v[i], mask) for i in range(num_heads)]
+    return np.concatenate(heads, axis=-1) @ weights["output/kernel"]
+
+
+def feed_forward(x, weights):
+    """Eq. 2."""
+    inner = np.maximum(0, x @ weights["inner/kernel"] + weights["inner/bias"])
+    return inner @ weights["outer/kernel"] + weights["outer/bias"]
+
+
+def residual(x, sublayer, weights, norm):
+    if norm == "post":
+        return layer_norm(x + sublayer(x), below(weights, "layer_norm"))
+    return x + sublayer(layer_norm(x, below(weights, "layer_norm")))
+
+
+def positions(length, d_model):
+    """Section 3.5, element by element."""
+    table = np.zeros((length, d_model))
+    for pos in range(length):
+        for column in range(d_model):
+            angle = pos / 10000 ** (2 * (column // 2) / d_model)
+            table[pos, column] = np.sin(angle) if column % 2 == 0 else np.cos(angle)
+    return table
+
+
+def encoder_layer(x, mask, weights, hparams):
+    def attend(y):
+        return multi_head_attention(y, y, mask, below(weights, "self_attention"), hparams.num_heads)
+
+    def feed(y):
+        return feed_forward(y, below(weights, "feed_forward"))
+
+    x = residual(x, attend, below(weights, "self_attention_residual"), hparams.norm)
+    return residual(x, feed, below(weights, "feed_forward_residual"), hparams.norm)
+
+
+def decoder_layer(x, memory, self_mask, memory_mask, weights, hparams):
+    def attend_left(y):
+        return multi_head_attention(y, y, self_mask, below(weights, "self_attention"), hparams.num_heads)
+
+    def attend_memory(y):
+        return multi_head_attention(y, memory, memory_mask, below(weights, "memory_attention"), hparams.num_heads)
+
+    def feed(y):
+        return feed_forward(y, below(weights, "feed_forward"))
+
+    x = residual(x, attend_left, below(weights, "self_attention_residual"), hparams.norm)
+    x = residual(x, attend_memory, below(weights, "memory_attention_residual"), hparams.norm)
+    return residual(x, feed, below(weights, "feed_forward_residual"), hparams.norm)
+
+
+def encoder(x, mask, weights, hparams):
+    for i in range(hparams.num_encoder_layers):
+        x = encoder_layer(x, mask, below(weights, f"layer_{i}"), hparams)
+    return layer_norm(x, below(weights, "final_norm")) if hparams.norm == "pre" else x
+
+
+def decoder(x, memory, memory_mask, weights, hparams):
+    self_mask = np.tril(np.ones((x.shape[1], x.shape[1]), bool))
+    for i in range(hparams.num_decoder_layers):
+        x = decoder_layer(x, memory, self_mask, memory_mask, below(weights, f"layer_{i}"), hparams)
+    return layer_norm(x, below(weights, "final_norm")) if hparams.norm == "pre" else x
+
+
+def embed(ids, matrix):
+    """Section 3.4; padding is the zero vector."""
+    return matrix[ids] * np.sqrt(matrix.shape[1]) * (ids != 0)[..., None]
+
+
+def transformer(inputs, targets, weights, hparams, shared):
+    """inputs [B, S], targets [B, T] -> logits [B, T, V]."""
+    source = weights["embedding/embeddings" if shared else "source_embedding/embeddings"]
+    target = weights["embedding/embeddings" if shared else "target_embedding/embeddings"]
+
+    def with_positions(x, side):
+        if hparams.positions == "learned":
+            return x + weights[f"{side}_positions/table"][: x.shape[1]]
+        return x + positions(x.shape[1], hparams.d_model)
+
+    mask = (inputs != 0)[:, None, :]
+    memory = encoder(with_positions(embed(inputs, source), "source"), mask, below(weights, "encoder"), hparams)
+    shifted = np.concatenate([np.zeros_like(targets[:, :1]), targets[:, :-1]], axis=1)
+    x = with_positions(embed(shifted, target), "target")
+    return decoder(x, memory, mask, below(weights, "decoder"), hparams) @ target.T
