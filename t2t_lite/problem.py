@@ -77,6 +77,10 @@ class Problem:
         """How many sub-words a newly trained vocabulary gets."""
         return self.vocab_size or self.default_vocab_size
 
+    def category(self, line: str) -> str | None:
+        """The kind of example that an input is, where the task's score is also given by kind; None: no kinds."""
+        return None
+
     def input_text(self, line: str) -> str:
         """What the model reads for a line that a user gives."""
         return line

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from t2t_lite import __version__
 from t2t_lite.errors import UserError
+from t2t_lite.quiet import native_stderr_silenced
 
 # What tensor2tensor called it -> what it is called here.
 _T2T_FLAGS = {
@@ -114,6 +115,9 @@ def problem_from(args):
     for name in ("train", "dev", "test"):
         if name in given:
             given[name] = tuple(given[name])
+    for name in ("data_dir", "raw_dir", "vocab"):  # the run directory keeps them; later commands may start elsewhere
+        if name in given:
+            given[name] = os.path.abspath(os.path.expanduser(given[name]))
     if given.get("vocab_size", 1) < 1:
         raise UserError(f"--vocab_size={given['vocab_size']}: expected more than 0")
     return registry.problem(args.problem, **given)
@@ -131,17 +135,10 @@ def registry_help(args) -> bool:
 
 def start_tensorflow() -> None:
     """Imports TensorFlow, which no environment variable keeps from talking on stderr, quietly."""
-    sys.stderr.flush()
-    with open(os.devnull, "w") as null:
-        stderr = os.dup(2)
-        os.dup2(null.fileno(), 2)
-        try:
-            import tensorflow
+    with native_stderr_silenced():
+        import tensorflow
 
-            tensorflow.config.list_physical_devices()
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
+        tensorflow.config.list_physical_devices()
 
 
 def log(text: str = "") -> None:

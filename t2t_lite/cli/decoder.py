@@ -4,7 +4,6 @@ import collections
 import contextlib
 import gzip
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -20,9 +19,9 @@ What is written for each input line, in order:
   text            the output; with --scores: score, tab, output
   text, --n_best  up to N lines `number ||| output ||| score`, as Moses writes n-best lists; numbers from 0
   jsonl           {"line": number, "input": "...", "hypotheses": [{"text": "...", "score": s, "log_prob": p}, ...]}
-A score is the log probability divided by the length penalty. Input lines end at LF or CR LF. An empty line, or one of spaces
-only, has an empty output with score 0. An output is at most as long as its input plus --extra_length sub-words; one
-that has not ended there is cut.
+A score is the log probability (natural, end of sentence included) divided by the length penalty. Input lines end at LF
+or CR LF. An empty line, or one of spaces only, has an empty output with score 0. An output has at most as many
+sub-words as its input plus --extra_length; one that has not ended there is cut.
 
 example: t2t-decoder --output_dir RUN --input newstest2014.en --output newstest2014.out
 """
@@ -47,14 +46,14 @@ def parser() -> arguments.Parser:
     group = parser.add_argument_group("search", "The defaults are the problem's.")
     group.add_argument("--beam_size", type=int, metavar="N", help="hypotheses that grow side by side; 1: greedy")
     group.add_argument("--alpha", type=float, metavar="A", help="length penalty ((5 + length) / 6)^A")
-    group.add_argument("--extra_length", type=int, metavar="N", help="an output may have N sub-words more than its input")
+    group.add_argument("--extra_length", type=int, metavar="N", help="sub-words an output may have beyond its input's")
     group = parser.add_argument_group("sampling")
-    group.add_argument("--sampling", action="store_true", help="draw --n_best outputs instead of searching for the best")
+    group.add_argument("--sampling", action="store_true", help="draw --n_best outputs instead of searching")
     group.add_argument("--temperature", type=float, metavar="T", help="divides the logits (default: 1)")
-    group.add_argument("--top_k", type=int, metavar="K", help="draw from the K most probable sub-words (default: from all)")
+    group.add_argument("--top_k", type=int, metavar="K", help="draw from the K most probable sub-words (default: all)")
     group.add_argument("--seed", type=int, metavar="N", help="the same seed draws the same outputs (default: 1)")
     group = parser.add_argument_group("devices", "All visible GPUs are used, each with a copy of the model.")
-    group.add_argument("--batch_tokens", type=int, metavar="N", help="hypotheses times positions of a batch; less needs less memory")
+    group.add_argument("--batch_tokens", type=int, metavar="N", help="bounds a batch's hypotheses x positions")
     group.add_argument("--xla", choices=["auto", "on", "off"], default="auto", help="compile by XLA (auto: on GPUs)")
     return parser
 
@@ -63,14 +62,12 @@ def decode() -> None:
     args = parser().parse_args()
     _check(args)
     total = _count(args.input, args.prefix)
-    if args.output != "-" and not Path(args.output).absolute().parent.is_dir():
-        raise UserError(f"--output {args.output}: no such folder: {Path(args.output).parent}")
-
     from t2t_lite.run import Run
 
     run = Run.open(args.output_dir, args.usr_dir)
     weights = run.weights()
 
+    arguments.start_tensorflow()
     from t2t_lite.decoding.decoder import Decoder, Sampling
     from t2t_lite.training.devices import choose_xla
 
@@ -82,8 +79,8 @@ def decode() -> None:
     decoder = Decoder(model, vocabularies, run.problem, batch_tokens=args.batch_tokens, xla=xla)
     options = {name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length", "n_best")}
     if args.sampling:
-        temperature, seed = (1.0 if args.temperature is None else args.temperature), (1 if args.seed is None else args.seed)
-        options |= {"sampling": Sampling(temperature, args.top_k), "seed": seed}
+        temperature = 1.0 if args.temperature is None else args.temperature
+        options |= {"sampling": Sampling(temperature, args.top_k), "seed": 1 if args.seed is None else args.seed}
     if args.interactive:
         _interact(decoder, options, args)
     else:
@@ -104,12 +101,12 @@ def _check(args) -> None:
 
 
 def _count(path: str | None, prefix: str | None) -> int | None:
-    """The lines of the input, both files read once so that a bad one is known before anything is written. stdin: None."""
+    """How many lines the input has; None for stdin. Reads both files, so that a bad one is known before all else."""
     if path in (None, "-"):
         return None
     counts = [sum(1 for _ in _lines(file)) for file in (path, prefix) if file]
     if prefix and counts[0] != counts[1]:
-        raise UserError(f"--prefix {prefix} has {counts[1]:,} lines, --input {path} has {counts[0]:,}: expected as many")
+        raise UserError(f"--prefix {prefix} has {counts[1]:,} lines, --input {path} {counts[0]:,}; expected as many")
     return counts[0]
 
 
@@ -186,21 +183,14 @@ def _input(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
     return gzip.open(path) if path.endswith(".gz") else open(path, "rb")
 
 
-@contextlib.contextmanager
-def _output(path: str) -> Iterator[TextIO]:
+def _output(path: str) -> contextlib.AbstractContextManager[TextIO]:
     """stdout for `-`; else a file that has its name only once it is whole."""
     if path == "-":
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-        yield sys.stdout
-        sys.stdout.flush()
-        return
-    partial = Path(f"{path}.{os.getpid()}.partial")
-    try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+        return contextlib.nullcontext(sys.stdout)
+    from t2t_lite.files import replacing
+
+    return replacing(path)
 
 
 def main() -> None:

@@ -59,7 +59,7 @@ def evaluate() -> None:
                 (pair[0] for pair in pairs), beam_size=args.beam_size, alpha=args.alpha, progress=bar.update
             )
         outputs = [hypotheses[0] for hypotheses in results]
-        categories = [problem.category(line) for line, _ in pairs] if hasattr(problem, "category") else None
+        categories = [problem.category(line) for line, _ in pairs]
         texts = [output.text for output in outputs]
         figures.update(metrics.evaluate(problem.metric, texts, [target for _, target in pairs], categories))
     if args.per_line:

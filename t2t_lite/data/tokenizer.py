@@ -7,19 +7,20 @@ characters are spelled in bytes. The one exception is a literal U+2581, Sentence
 import dataclasses
 import hashlib
 import io
-import os
 import random
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import keras_nlp
 import sentencepiece
 import tensorflow as tf
+import tensorflow_text
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer
 
 from t2t_lite.data.sources import missing_file
 from t2t_lite.errors import UserError
+from t2t_lite.files import replacing
+from t2t_lite.quiet import native_stderr_silenced
 
 PAD, EOS, UNK = 0, 1, 2  # no BOS: the decoder's shifted input starts with PAD, whose embedding is zero
 _SPACE = "\u2581"  # SentencePiece's mark of a space
@@ -36,8 +37,9 @@ class Vocabulary:
     def __init__(self, proto: bytes):
         self.proto = proto
         self.processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
-        self.tokenizer = keras_nlp.tokenizers.SentencePieceTokenizer(proto=proto, dtype="int32", add_eos=True)
-        self.tokenizer._sentence_piece._model_resource = _ModelResource(proto)
+        with native_stderr_silenced():  # "use identity normalization"
+            self.tokenizer = tensorflow_text.SentencepieceTokenizer(proto, out_type=tf.int32, add_eos=True)
+            self.tokenizer._model_resource = _ModelResource(proto)
         self.size = self.processor.get_piece_size()
         self._texts = tf.constant([_text(self.processor, piece) for piece in range(self.size)])
         self._begins_with_space = self.processor.encode("a", out_type=str)[0].startswith(_SPACE)
@@ -106,16 +108,9 @@ class Vocabulary:
 
     def save(self, path) -> None:
         """Writes the model file: whole, or not at all."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        try:
-            partial.write_bytes(self.proto)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with replacing(path, "wb") as file:
+            file.write(self.proto)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """string [B] -> int32 [B, None], each row ending in EOS. In the graph."""
         return self.tokenizer.tokenize(texts)

@@ -2,12 +2,12 @@
 graph, under XLA and on any device.
 
 A row of the batch is one sentence; it has W *alive* hypotheses that still grow and W *finished* ones that ended in EOS.
-Each step extends every alive hypothesis by every symbol and keeps the best 2W extensions: those that end in EOS compete for
-a place among the finished, the best W others are the next alive. At most W of the 2W can end in EOS, so W always remain.
+Each step extends every alive hypothesis by every symbol and keeps the best 2W extensions: those that end in EOS compete
+for a place among the finished, the best W others are the next alive. At most W of the 2W can end in EOS, so W remain.
 
-Hypotheses are ranked by `log_prob / length_penalty`. A row is done when no alive hypothesis can still enter its n best, or at
-its own limit. A hypothesis that reaches the limit is cut there, without EOS; such ones are returned, best first, only for
-places that no finished hypothesis takes. Rows share nothing but the loop: a row's result does not depend on the others.
+Hypotheses are ranked by `log_prob / length_penalty`. A row is done when no alive hypothesis can still enter its n best,
+or at its own limit. A hypothesis that reaches the limit is cut there, without EOS; such ones are returned, best first,
+only for places that no finished hypothesis takes. Rows share nothing but the loop: none depends on the others.
 
 Shapes: B batch, W beam width, C candidates, L maximal output length, P prefix length, V vocabulary, N n_best.
 """
@@ -20,7 +20,7 @@ import tensorflow as tf
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
 
 # (ids int32 [B, W], position int32 [], memory, cache) -> (logits float32 [B, W, V], cache)
-# `ids` are the symbols at `position - 1`, PAD at position 0. Every tensor of `memory` begins with [B], of `cache` with [B, W].
+# `ids`: the symbols at `position - 1`, PAD at position 0. Tensors of `memory` begin with [B], of `cache` with [B, W].
 Step = Callable[[tf.Tensor, tf.Tensor, Any, Any], tuple[tf.Tensor, Any]]
 
 _NONE = float("-inf")  # log probability and score of a place that no hypothesis has taken
@@ -74,11 +74,11 @@ def beam_search(
         alpha: exponent of the length penalty, at least 0.
         limits: int32 [B], how many symbols a row's output may have, EOS included.
         max_length: L, bounds all limits.
-        prefix: int32 [B, P], what each row's output must begin with, PAD after its end; all PAD: anything. Its symbols count
-            in the log probability as the model sees them.
-        forbidden: ids that are never generated. They keep their share of probability, so scores are the model's own.
+        prefix: int32 [B, P], what each row's output must begin with, PAD after its end; all PAD: anything. Its symbols
+            count in the log probability as the model sees them.
+        forbidden: ids never generated. They keep their share of probability, so that scores are the model's own.
         n_best: N, at most W. The first of n are the same for every n.
-        candidates: C, extensions kept at each step. Default 2W; 1 for W = 1, where a second candidate would keep growing
+        candidates: C, extensions kept at each step. Default 2W; 1 for W = 1, where a second one would keep growing
             beside an EOS that was the most probable symbol, and "greedy" would not be argmax.
     """
     batch, candidates = limits.shape[0], candidates or (2 * beam_size if beam_size > 1 else 1)
@@ -134,12 +134,15 @@ def beam_search(
         done=limits <= 0,
         cache=cache,
     )
-    end = tf.while_loop(
-        lambda state: ~tf.reduce_all(state.done), lambda state: (extend(state),), (start,), maximum_iterations=max_length
-    )[0]
+    (end,) = tf.while_loop(
+        lambda state: ~tf.reduce_all(state.done),
+        lambda state: (extend(state),),
+        (start,),
+        maximum_iterations=max_length,
+    )
 
     # Place n: the n-th finished one, or, where there are only F < n, the (n - F)-th of those cut at the limit.
-    count = tf.reduce_sum(tf.cast(end.finished_scores > _NONE, tf.int32), 1, keepdims=True)  # F: [B, 1]
+    count = tf.reduce_sum(tf.cast(end.finished_scores > _NONE, tf.int32), axis=1, keepdims=True)  # F: [B, 1]
     place = tf.range(n_best)[None, :]
     index = tf.where(place < count, place, beam_size + place - count)  # [B, N] into finished + alive
     cut_scores = end.alive_log_probs / length_penalty(limits, alpha)[:, None]
@@ -153,8 +156,8 @@ def beam_search(
 def _best_symbols(logits, count, forbidden, prefix, position) -> tuple[tf.Tensor, tf.Tensor]:
     """Log probabilities and ids [B, W, K] of the `count` best symbols after each hypothesis, best first.
 
-    K is larger than `count` by the number of forbidden ids, which are left in with -inf: dropping them from K symbols is
-    cheaper than masking V. For the same reason only K of the V log probabilities are computed.
+    K is larger than `count` by the number of forbidden ids, which stay in with -inf: masking K symbols is cheaper than
+    masking V. For the same reason only K of the V log probabilities are computed.
     """
     values, symbols = tf.math.top_k(logits, min(count + len(forbidden), logits.shape[2]))
     normaliser = log_sum_exp(logits, values[:, :, :1])

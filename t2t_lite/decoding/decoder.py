@@ -89,7 +89,8 @@ class Decoder:
         model: Transformer.
         vocabularies: Vocabularies.
         problem: Problem; says how to decode unless told otherwise, and how text goes in and comes out.
-        devices: TensorFlow's names of the devices to use, each with its own copy of the model. Default: all GPUs, or the CPU.
+        devices: TensorFlow's names of the devices to use; default: all GPUs, or the CPU. The first has `model` itself,
+            as it is at each call; the others have copies of it as it is now.
         batch_tokens: bounds rows * W * (S + L) of a batch.
         xla: whether XLA compiles the search. Default: on GPUs only; on CPUs it is not faster.
 
@@ -113,8 +114,9 @@ class Decoder:
         self.vocabularies, self.problem = vocabularies, problem
         self.devices = list(devices or gpus or ["CPU:0"])
         self.batch_tokens = batch_tokens or (_BATCH_TOKENS_GPU if gpus else _BATCH_TOKENS)
-        models = [model] if len(self.devices) == 1 else [_copy(model, device) for device in self.devices]
-        self._programs = [_Program(*pair, xla=bool(gpus) if xla is None else xla) for pair in zip(models, self.devices)]
+        xla = bool(gpus) if xla is None else xla
+        models = [model, *(_copy(model, device) for device in self.devices[1:])]
+        self._programs = [_Program(*pair, xla) for pair in zip(models, self.devices)]
 
     def translate(self, lines: Iterable[str], **options) -> list[list[Hypothesis]]:
         """All of `stream`'s results at once."""
@@ -136,8 +138,8 @@ class Decoder:
         """Yields each line's hypotheses, best first, reading the lines a window at a time.
 
         Args:
-            lines: texts without their line ends. One that is empty or all whitespace gets an empty output (its prefix, where
-                it has one) with log probability 0.
+            lines: texts without their line ends. One that is empty or all whitespace gets an empty output (its prefix,
+                where it has one) with log probability 0.
             beam_size, alpha, extra_length: of the search; default: the problem's.
             n_best: how many hypotheses a line gets at most.
             prefixes: what each line's output must begin with; an empty one leaves it free.
@@ -168,7 +170,8 @@ class Decoder:
         pairs = ((line, "") for line in lines) if prefixes is None else itertools.zip_longest(lines, prefixes)
         for number, (line, prefix) in enumerate(pairs):
             if line is None or prefix is None:
-                raise UserError(f"only {number} {'lines' if line is None else 'prefixes'}: expected a prefix for each line")
+                ended = "lines" if line is None else "prefixes"
+                raise UserError(f"only {number} {ended}; expected a prefix for each line")
             [inputs], [begin] = source.encode_lines([self.problem.input_text(line)]), target.encode_lines([prefix])
             yield _Row(number, line, inputs, begin[:-1])  # a prefix does not end: no EOS
 
@@ -283,7 +286,7 @@ def _round_up(length: int) -> int:
 
 
 def _uniforms(seed: int, rows: list[_Row], shape: Sequence[int]) -> np.ndarray:
-    """float32 [B, W, L], each sample's numbers a function of the seed, its line's number and its own, not of the batch."""
+    """float32 [B, W, L]: a sample's follow from the seed, its line's number and its own, not from the batch."""
     uniforms = np.zeros(shape, np.float32)
     for row, samples in zip(rows, uniforms):
         for number, sample_ in enumerate(samples):

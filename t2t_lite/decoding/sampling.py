@@ -26,7 +26,7 @@ def sample(
 
     Args:
         step, memory, cache, alpha, limits, prefix, forbidden: as `beam_search` takes them.
-        uniforms: float32 [B, W, L] in [0, 1), all the chance there is: the same numbers give the same outputs, in any batch.
+        uniforms: float32 [B, W, L] in [0, 1), all the chance there is: the same numbers draw the same outputs.
         temperature: above 0. Log probabilities and scores are the model's own, at temperature 1.
         top_k: draw from the k most probable symbols only; None: from all.
     """

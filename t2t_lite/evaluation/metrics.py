@@ -24,7 +24,7 @@ METRICS: dict[str, Callable[[Sequence[str], Sequence[str]], Figures]] = {"bleu":
 
 
 def evaluate(
-    metric: str, hypotheses: Sequence[str], references: Sequence[str], categories: Sequence[str] | None = None
+    metric: str, hypotheses: Sequence[str], references: Sequence[str], categories: Sequence[str | None] = ()
 ) -> Figures:
     """The figures of `metric`. With a category for each line, the first figure of every category follows them.
 
@@ -34,7 +34,7 @@ def evaluate(
         raise unknown("metric", metric, METRICS)
     figures = METRICS[metric](hypotheses, references)
     first = next(iter(figures))
-    for category in sorted(set(categories or ())):
+    for category in sorted(set(categories) - {None}):
         lines = [i for i, c in enumerate(categories) if c == category]
         part = METRICS[metric]([hypotheses[i] for i in lines], [references[i] for i in lines])
         figures[f"{first}/{category}"] = part[first]

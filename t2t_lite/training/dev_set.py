@@ -1,5 +1,7 @@
 """The dev set while training: loss, perplexity, the problem's metric on decoded lines, sample translations."""
 
+from collections.abc import Sequence
+
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.decoding.decoder import Decoder
 from t2t_lite.evaluation.metrics import evaluate
@@ -19,15 +21,23 @@ class DevSet:
         model: Transformer; read as it is at each evaluation.
         vocabularies: Vocabularies.
         sample: decode this many lines, evenly spread; None: all.
+        devices: to decode on; default: all GPUs, each but the first with a copy of the model as it is now.
     """
 
-    def __init__(self, problem: Problem, model: Transformer, vocabularies: Vocabularies, sample: int | None = _SAMPLE):
+    def __init__(
+        self,
+        problem: Problem,
+        model: Transformer,
+        vocabularies: Vocabularies,
+        sample: int | None = _SAMPLE,
+        devices: Sequence[str] | None = None,
+    ):
         self._problem = problem
         self._pairs = list(problem.source("dev").pairs())
         every = max(1, len(self._pairs) // sample) if sample else 1
         self._sample = self._pairs[::every][:sample]
         self._perplexity = Perplexity(model, vocabularies)
-        self._decoder = Decoder(model, vocabularies, problem)
+        self._decoder = Decoder(model, vocabularies, problem, devices=devices)
 
     @property
     def main_figure(self) -> str:

@@ -67,7 +67,9 @@ class Trainer:
         position = run.checkpoints.restore(self._variables, self.step.state())
         self._position = position or {"epoch": 0, "batch": 0}
         try:
-            self._dev = DevSet(run.problem, self.model, vocabularies)
+            # One device: copies on others would not follow the training.
+            devices = strategy.extended.worker_devices[:1]
+            self._dev = DevSet(run.problem, self.model, vocabularies, devices=devices)
         except MissingSplit as error:
             log(f"no evaluation while training: {error}")
             self._dev = None

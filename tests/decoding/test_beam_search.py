@@ -14,7 +14,7 @@ V, D = 7, 5
 
 
 class ToyModel:
-    """A small recurrent network: its logits depend on all symbols so far, through a cache that must follow the beams."""
+    """A small recurrent network: its logits depend on all symbols so far, by a cache that must follow the beams."""
 
     def __init__(self, seed, batch):
         random = np.random.default_rng(seed)
@@ -179,7 +179,8 @@ def test_xla_finds_the_same(beam_size):
     model = ToyModel(11, 5)
     prefix = tf.constant([[3, 4], [0, 0], [6, 0], [0, 0], [5, 5]])
     plain, compiled = (
-        model.search(beam_size, limits=[9, 4, 7, 1, 9], n_best=beam_size, prefix=prefix, compile=c) for c in (False, True)
+        model.search(beam_size, limits=[9, 4, 7, 1, 9], n_best=beam_size, prefix=prefix, compile=compile)
+        for compile in (False, True)
     )
     np.testing.assert_array_equal(plain[0], compiled[0])
     np.testing.assert_allclose(plain[1], compiled[1], rtol=1e-5)
@@ -209,9 +210,9 @@ def test_tensor2tensor_results(shared):
     """All 48 cases of tensor2tensor's beam search, of which compared are:
 
     - places that T2T filled (it leaves the others at -1e7);
-    - of cases with early stopping only the first: T2T stops the whole batch there, so the others depend on the neighbours;
-    - of two rows only the first, too: there T2T's search goes on after an EOS, since at the first step fewer than W = 21 of
-      the 12 symbols can stay alive;
+    - of cases with early stopping only the first: T2T stops the batch there, so the others hang on the neighbours;
+    - of two rows only the first, too: there T2T's search goes on after an EOS, since at the first step fewer than
+      W = 21 of the 12 symbols can stay alive;
     - of rows in which nothing finished the ids and log probabilities: T2T does not normalise those.
 
     A beam of one keeps two candidates here, as T2T's search does (T2T's decoder does not use it for a beam of one).
