@@ -66,6 +66,11 @@ class HParams:
                 raise UserError(f"hparams field {name}={value!r}: expected {kind.__name__}")
             _check(name, value)
 
+    @classmethod
+    def of(cls, value) -> "HParams":
+        """An HParams as it is, or from the dict that a layer's `get_config` makes of it."""
+        return value if isinstance(value, cls) else cls(**value)
+
     def replace(self, **changes) -> "HParams":
         """A copy with some fields changed. Raises UserError for an unknown field or a bad value."""
         for name in changes:

@@ -21,8 +21,8 @@ class Problem:
     """A task: where its examples come from, how text becomes sub-words, how outputs are judged.
 
     A subclass is a dataclass only if it adds options; class attributes say the rest. The fields are the options that a
-    user may give on the command line (`--raw_dir`, `--vocab_size`, ...); a run directory stores them, so that later commands
-    need nothing but the directory.
+    user may give on the command line (`--raw_dir`, `--vocab_size`, ...); a run directory stores them, so that later
+    commands need nothing but the directory.
     """
 
     name: str = ""  # what it was registered as
@@ -44,9 +44,8 @@ class Problem:
         fields = {field.name for field in dataclasses.fields(cls)} - {"name"}
         for option, value in options.items():
             if option not in fields:
-                raise UserError(
-                    f"problem {name} takes no --{option}={value}; it takes {', '.join('--' + f for f in sorted(fields - fixed))}"
-                )
+                takes = ", ".join(f"--{field}" for field in sorted(fields - fixed))
+                raise UserError(f"problem {name} takes no --{option}={value}; it takes {takes}")
         return cls(name=name, **options)
 
     @classmethod

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite import registry
+from t2t_lite.cli import arguments, trainer
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -43,6 +44,19 @@ def test_registering_takes_ten_lines_and_works(fresh_registry, tmp_path):
     assert list(problem.source("train").pairs()) == [("hello en", "hello de")]
     reverse = registry.problem("news_ende_rev", raw_dir=str(tmp_path))
     assert list(reverse.source("train").pairs()) == [("hello de", "hello en")]
+
+
+def test_python_example_on_a_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    sizes = ["--set=d_model=16", "--set=d_ff=32", "--set=d_k=4", "--set=d_v=4", "--set=num_encoder_layers=1"]
+    steps = ["--set=train_steps=2", "--set=batch_tokens=256", "--set=num_buckets=2"]
+    flags = ["--problem=spelled_numbers_ende", "--hparams=tiny", "--output_dir=runs/demo", *sizes, *steps]
+    monkeypatch.setattr(sys, "argv", ["t2t-trainer", *flags])
+    assert arguments.run(trainer.train, "t2t-trainer") == 0
+    capsys.readouterr()
+    exec(python_example("t2t_lite.load"), {})
+    *translations, log_prob = capsys.readouterr().out.splitlines()
+    assert len(translations) == 2 and float(log_prob) < 0
 
 
 def test_a_plugin_from_a_separately_built_wheel(tmp_path):

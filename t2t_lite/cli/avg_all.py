@@ -13,7 +13,7 @@ def parser() -> arguments.Parser:
     )
     arguments.add_run(parser)
     parser.add_argument(
-        "--n", type=int, metavar="N", help="how many checkpoints (default: the set's average_checkpoints; 5 for base, 20 for big)"
+        "--n", type=int, metavar="N", help="how many (default: the set's average_checkpoints; 5 for base, 20 for big)"
     )
     return parser
 

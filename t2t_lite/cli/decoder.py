@@ -2,13 +2,12 @@
 
 import collections
 import contextlib
-import gzip
 import json
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TextIO
 
 from t2t_lite.cli import arguments
 from t2t_lite.cli.arguments import log
@@ -65,9 +64,8 @@ def decode() -> None:
     from t2t_lite.run import Run
 
     run = Run.open(args.output_dir, args.usr_dir)
-    weights = run.weights()
-
     arguments.start_tensorflow()
+    weights = run.weights()
     from t2t_lite.decoding.decoder import Decoder, Sampling
     from t2t_lite.training.devices import choose_xla
 
@@ -116,12 +114,15 @@ def _decode_file(decoder, options: dict, args, total: int | None) -> None:
     lines = collections.deque()  # read, and not yet written
     prefixes = _lines(args.prefix) if args.prefix else None
     start, number = time.monotonic(), 0
-    # A log file gets a line in half a minute, a terminal a moving bar.
-    interval = 0.2 if sys.stderr.isatty() else 30
-    with (
-        _output(args.output) as output,
-        tqdm(total=total, unit=" sentences", unit_scale=True, mininterval=interval, file=sys.stderr) as bar,
-    ):
+    bar = tqdm(
+        total=total,
+        unit=" sentences",
+        unit_scale=True,
+        file=sys.stderr,
+        mininterval=0.2 if sys.stderr.isatty() else 30,  # a terminal gets a moving bar, a log a line now and then
+        disable=args.output == "-" and sys.stdout.isatty(),  # the outputs themselves show the progress
+    )
+    with _output(args.output) as output, bar:
         stream = decoder.stream(
             (lines.append(line) or line for line in _lines(args.input or "-")),
             prefixes=prefixes,
@@ -158,29 +159,10 @@ def _format(number: int, line: str, hypotheses: list, args) -> str:
 
 
 def _lines(path: str) -> Iterator[str]:
-    """The lines of a file, or of stdin for `-`, as sources read them: CR is never part of one.
+    """The lines of a file, or of stdin for `-`, as sources read them."""
+    from t2t_lite.data.sources import decode_lines, read_lines
 
-    Raises UserError naming file and line for what is not UTF-8.
-    """
-    with _input(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield line.rstrip(b"\n").replace(b"\r", b"").decode()
-            except UnicodeDecodeError as error:
-                name = "stdin" if path == "-" else path
-                raise UserError(
-                    f"{name}:{number}: byte 0x{error.object[error.start]:02x} is not UTF-8; expected UTF-8 text"
-                ) from None
-
-
-def _input(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
-    if path == "-":
-        return contextlib.nullcontext(sys.stdin.buffer)
-    if not Path(path).is_file():
-        from t2t_lite.data.sources import missing_file
-
-        raise missing_file(Path(path))
-    return gzip.open(path) if path.endswith(".gz") else open(path, "rb")
+    return decode_lines(sys.stdin.buffer, "stdin") if path == "-" else read_lines(Path(path))
 
 
 def _output(path: str) -> contextlib.AbstractContextManager[TextIO]:

@@ -35,12 +35,13 @@ def evaluate() -> None:
     from t2t_lite.run import Run
 
     run = Run.open(args.output_dir, args.usr_dir)
-    problem, weights = run.problem, run.weights()
+    problem = run.problem
     source = TextFiles(args.input, args.reference) if args.input else problem.source(args.split or "dev")
     source.check()
     pairs = list(source.pairs())
 
     arguments.start_tensorflow()
+    weights = run.weights()
     from tqdm import tqdm
 
     from t2t_lite.decoding.decoder import Decoder

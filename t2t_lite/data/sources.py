@@ -8,7 +8,7 @@ import difflib
 import gzip
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from t2t_lite.errors import UserError
@@ -65,7 +65,7 @@ class TextFiles(Source):
     def pairs(self):
         ended = object()
         count = 0
-        sides = [_lines(path) for path in self.paths]
+        sides = [read_lines(path) for path in self.paths]
         for pair in itertools.zip_longest(*sides, fillvalue=ended):
             if ended in pair:
                 counts = [count + (line is not ended) + sum(1 for _ in side) for line, side in zip(pair, sides)]
@@ -79,7 +79,7 @@ class TextFiles(Source):
     def dataset(self):
         import tensorflow as tf
 
-        # TextLineDataset reads without Python's lock; like `_lines`, it ends lines at LF and leaves CR out.
+        # TextLineDataset reads without Python's lock; like `read_lines`, it ends lines at LF and leaves CR out.
         return tf.data.Dataset.zip(
             *(tf.data.TextLineDataset(str(p), compression_type="GZIP" if _is_gzip(p) else "") for p in self.paths)
         )
@@ -98,7 +98,7 @@ class TsvFile(Source):
         return str(self.path)
 
     def pairs(self):
-        for number, line in enumerate(_lines(self.path), 1):
+        for number, line in enumerate(read_lines(self.path), 1):
             columns = line.split("\t")
             if len(columns) != 2:
                 raise UserError(f"{self.path}:{number}: {len(columns) - 1} tabs; expected input, one tab, target")
@@ -212,22 +212,27 @@ def _is_gzip(path: Path) -> bool:
     return path.suffix == ".gz"
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """The lines of a text file. Raises UserError naming file and line for what is not UTF-8."""
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, plain or `.gz`. Raises UserError naming file and line for what is not UTF-8."""
     if not path.is_file():
         raise missing_file(path)
     try:
         with gzip.open(path) if _is_gzip(path) else open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    yield line.rstrip(b"\n").replace(b"\r", b"").decode()
-                except UnicodeDecodeError as error:
-                    raise UserError(
-                        f"{path}:{number}: byte 0x{line[error.start]:02x} at position {error.start + 1} "
-                        "is not UTF-8; expected UTF-8 text"
-                    ) from None
+            yield from decode_lines(file, str(path))
     except (OSError, EOFError) as error:
         raise UserError(f"{path}: cannot be read ({error}); expected {'gzip' if _is_gzip(path) else 'text'}") from None
+
+
+def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """Lines of UTF-8 bytes as text. Only LF ends a line, CR is never part of one; `name` is for the error."""
+    for number, line in enumerate(lines, 1):
+        try:
+            yield line.rstrip(b"\n").replace(b"\r", b"").decode()
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{name}:{number}: byte 0x{line[error.start]:02x} at position {error.start + 1} "
+                "is not UTF-8; expected UTF-8 text"
+            ) from None
 
 
 def _identity(path: Path) -> str:

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
+from t2t_lite.config import HParams
 from t2t_lite.layers.attention import MultiHeadAttention, causal_mask
-from t2t_lite.layers.encoder import as_hparams
 from t2t_lite.layers.feed_forward import PositionwiseFeedForward
 from t2t_lite.layers.residual import Residual, layer_normalization
 
@@ -28,7 +28,7 @@ class DecoderLayer(keras.Layer):
 
     def __init__(self, hparams, **kwargs):
         super().__init__(**kwargs)
-        self.hparams = h = as_hparams(hparams)
+        self.hparams = h = HParams.of(hparams)
         policy = self.dtype_policy
 
         def attention(name):
@@ -126,7 +126,7 @@ class Decoder(keras.Layer):
 
     def __init__(self, hparams, **kwargs):
         super().__init__(**kwargs)
-        self.hparams = h = as_hparams(hparams)
+        self.hparams = h = HParams.of(hparams)
         policy = self.dtype_policy
         self.layers = [DecoderLayer(h, dtype=policy, name=f"layer_{i}") for i in range(h.num_decoder_layers)]
         self.final_norm = layer_normalization(policy, "final_norm") if h.norm == "pre" else None

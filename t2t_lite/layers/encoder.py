@@ -25,7 +25,7 @@ class EncoderLayer(keras.Layer):
 
     def __init__(self, hparams, **kwargs):
         super().__init__(**kwargs)
-        self.hparams = h = as_hparams(hparams)
+        self.hparams = h = HParams.of(hparams)
         policy = self.dtype_policy
         self.self_attention = MultiHeadAttention(
             h.num_heads, h.d_k, h.d_v, h.attention_dropout, dtype=policy, name="self_attention"
@@ -55,7 +55,7 @@ class Encoder(keras.Layer):
 
     def __init__(self, hparams, **kwargs):
         super().__init__(**kwargs)
-        self.hparams = h = as_hparams(hparams)
+        self.hparams = h = HParams.of(hparams)
         policy = self.dtype_policy
         self.layers = [EncoderLayer(h, dtype=policy, name=f"layer_{i}") for i in range(h.num_encoder_layers)]
         self.final_norm = layer_normalization(policy, "final_norm") if h.norm == "pre" else None
@@ -73,8 +73,3 @@ class Encoder(keras.Layer):
 
     def get_config(self):
         return {**super().get_config(), "hparams": self.hparams.to_dict()}
-
-
-def as_hparams(hparams) -> HParams:
-    """An HParams, also from the dict that `get_config` makes of it."""
-    return HParams(**hparams) if isinstance(hparams, dict) else hparams

@@ -3,11 +3,12 @@
 import keras
 from keras import ops
 
+from t2t_lite.config import HParams
 from t2t_lite.layers.attention import padding_mask
 from t2t_lite.layers.decoder import Decoder
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import PositionalEncoding, TiedEmbedding
-from t2t_lite.layers.encoder import Encoder, as_hparams
+from t2t_lite.layers.encoder import Encoder
 
 
 class Transformer(keras.Model):
@@ -37,7 +38,7 @@ class Transformer(keras.Model):
 
     def __init__(self, hparams, source_size, target_size, shared=True, **kwargs):
         super().__init__(**kwargs)
-        self.hparams = h = as_hparams(hparams)
+        self.hparams = h = HParams.of(hparams)
         self.source_size, self.target_size, self.shared = source_size, target_size, shared
         policy = self.dtype_policy
         self.target_embedding = TiedEmbedding(

@@ -47,7 +47,7 @@ class Checkpoints:
         path = self.folder / f"step-{step:08d}"
         if path.exists():
             return
-        partial = self.folder / f".partial-{step:08d}"
+        partial = self.folder / ".partial"  # one name for all, so that what a crash left goes with the next save
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         write_arrays(partial / MODEL, arrays(model), {"step": step})

@@ -23,20 +23,20 @@ def start(trainer, strategy, precision: str, xla: bool, why: str) -> str:
 
 def dry_run(run: Run, strategy, precision: str, xla: bool, why: str, micro_batches: int) -> str:
     """What would run: parameters, shapes, an estimate of memory, steps. Downloads, trains and writes nothing."""
-    h, size = run.hparams, run.problem.subwords()
-    sizes = [part.size for part in _given(run)] or [size, size]
-    parameters, table = _parameters(h, sizes, run.problem.shared_vocabulary)
+    h, size = run.hparams, _vocabulary_size(run)
+    parameters, table = _parameters(h, size, run.problem.shared_vocabulary)
     replicas = strategy.num_replicas_in_sync
     tokens = h.batch_tokens // (replicas * micro_batches)
     lines = _common(run, strategy, precision, xla, why)
-    lines.insert(2, f"parameters  {parameters:,} with a vocabulary of {' + '.join(f'{s:,}' for s in sizes[: 1 if run.problem.shared_vocabulary else 2])}")
+    sharing = "shared by" if run.problem.shared_vocabulary else "for each of"
+    lines.insert(2, f"parameters  {parameters:,} with {size:,} sub-words {sharing} both sides")
     lines += [f"            {name:34} {shape}" for name, shape in table]
     lines.append(
         f"batch       {h.batch_tokens:,} tokens a side at most in one update = {replicas} replicas x {micro_batches} "
         f"micro-batches x {tokens:,}"
     )
-    lines.append(f"buckets     at most {h.num_buckets} shapes up to {h.max_length} sub-words, fitted to the corpus at the start")
-    weights, activations = _memory(h, parameters, tokens, sizes[-1], precision)
+    lines.append(f"buckets     at most {h.num_buckets} shapes of up to {h.max_length} sub-words, fitted to the corpus")
+    weights, activations = _memory(h, parameters, tokens, size, precision)
     lines.append(
         f"memory      about {(weights + activations) / 2**30:.1f} GiB a device: weights, gradients and Adam "
         f"{weights / 2**30:.1f}, activations of one micro-batch {activations / 2**30:.1f}"
@@ -45,12 +45,12 @@ def dry_run(run: Run, strategy, precision: str, xla: bool, why: str, micro_batch
     return "\n".join(lines)
 
 
-def _given(run: Run) -> list:
+def _vocabulary_size(run: Run) -> int:
     if not run.problem.vocab:
-        return []
+        return run.problem.subwords()
     from t2t_lite.data.tokenizer import Vocabulary
 
-    return [Vocabulary.load(run.problem.vocab)] * 2
+    return Vocabulary.load(run.problem.vocab).size
 
 
 def _common(run: Run, strategy, precision: str, xla: bool, why: str) -> list[str]:
@@ -68,20 +68,20 @@ def _common(run: Run, strategy, precision: str, xla: bool, why: str) -> list[str
     ]
 
 
-def _parameters(h, sizes: list[int], shared: bool) -> tuple[int, list[tuple[str, str]]]:
+def _parameters(h, vocabulary: int, shared: bool) -> tuple[int, list[tuple[str, str]]]:
     """The number of parameters, and each distinct weight's shape, from a model whose variables are never filled."""
     import keras
 
     from t2t_lite.models.transformer import Transformer
 
     with keras.StatelessScope(initialize_variables=False):
-        model = Transformer(h, *sizes, shared=shared, name="transformer")
+        model = Transformer(h, vocabulary, vocabulary, shared=shared, name="transformer")
     table, seen = [], set()
     for variable in model.variables:
         path = variable.path.partition("/")[2]
         if "/layer_" in path and "/layer_0/" not in path:
             continue
-        label = path.replace("layer_0", f"layer_*")
+        label = path.replace("layer_0", "layer_*")
         if label not in seen and len(variable.shape) > 1:
             seen.add(label)
             table.append((label, " x ".join(f"{n:,}" for n in variable.shape)))

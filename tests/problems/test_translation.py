@@ -3,7 +3,7 @@
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.data.sources import MissingSplit, Reversed, TextFiles, TfdsTranslation, TsvFile
+from t2t_lite.data.sources import MissingSplit, TextFiles, TfdsTranslation, TsvFile
 from t2t_lite.errors import UserError
 from t2t_lite.problem import Problem
 from t2t_lite.problems import translation

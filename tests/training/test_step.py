@@ -141,7 +141,7 @@ def test_the_loss_falls():
 
 @pytest.mark.parametrize(
     "replicas, micro_batches, xla",
-    [(1, 2, False), (1, 4, False), (2, 1, False), (2, 2, False), (1, 1, True), (2, 2, True)],
+    [(1, 2, False), (1, 4, False), (2, 1, False), (2, 2, False), (2, 2, True)],
 )
 def test_however_a_batch_is_cut(replicas, micro_batches, xla):
     trained = train(replicas, micro_batches, xla)
@@ -176,9 +176,163 @@ def one_replica_alone(step):
     step.gradients = wrong
 
 
-@pytest.mark.parametrize("spoil", [mean_of_replicas, first_micro_batch_alone, one_replica_alone])
-def test_a_wrong_reduction_is_detected(spoil):
+@pytest.mark.parametrize(
+    "spoil, replicas, micro_batches",
+    [(mean_of_replicas, 2, 1), (one_replica_alone, 2, 1), (first_micro_batch_alone, 1, 2)],
+)
+def test_a_wrong_reduction_is_detected(spoil, replicas, micro_batches):
     """Without this, the tests above might compare what can't differ."""
-    trained = train(2, 2, spoil=spoil)
+    trained = train(replicas, micro_batches, spoil=spoil)
     assert gradient_difference(trained.gradients, one_device().gradients) > 0.01
     assert weight_difference(trained.weights, one_device().weights) > 2e-4
+
+
+def slices(micro_batches=1):
+    """Arguments of `step.gradients`: one replica's share, a seed, a loss scale."""
+    inputs, targets = (tf.constant(cut(side, 1, micro_batches)[0]) for side in batch(0))
+    return inputs, targets, tf.constant([1, 0]), tf.constant(1.0)
+
+
+def must_compile(step, strategy):
+    """Whether a function that XLA must compile is called in the graph of a whole update."""
+    shares = [strategy.experimental_distribute_values_from_function(lambda _: side) for side in slices()[:2]]
+    graph = step._update.get_concrete_function(*shares).graph.as_graph_def()
+    called = {node.attr["f"].func.name for node in graph.node if node.op in ("PartitionedCall", "StatefulPartitionedCall")}
+    compiled = [f.signature.name for f in graph.library.function if f.attr["_XlaMustCompile"].b]
+    return bool(called.intersection(compiled))
+
+
+def test_xla_off_compiles_nothing():
+    xla, why = choose_xla("off")
+    assert not xla and "off" in why
+    _, step, strategy = new_step(xla=xla)
+    assert not must_compile(step, strategy)
+
+
+def test_xla_on_compiles_forward_and_gradients_with_bfloat16_products():
+    xla, why = choose_xla("on")
+    assert xla and "on" in why
+    model, step, strategy = new_step(xla=xla, precision="bfloat16")
+    assert must_compile(step, strategy)
+    assert step.gradients.get_concrete_function(*slices()).function_def.attr["_XlaMustCompile"].b
+    program = step.gradients.experimental_get_compiler_ir(*slices())(stage="hlo")
+    products = re.findall(r"= (\w+)\[[^=]* dot\(", program)
+    # Forward: 4 projections and 2 products in each of 3 attentions, 2 in each of 2 feed-forward networks, the logits. Each
+    # has two more in the gradient.
+    assert len(products) == 3 * (3 * (4 + 2) + 2 * 2 + 1) and set(products) == {"bf16"}
+    assert {variable.dtype for variable in step.optimizer.slots.values()} == {tf.float32}
+    assert {variable.value.dtype for variable in model.variables} == {tf.float32}
+
+
+def test_float32_products_are_float32():
+    _, step, _ = new_step()
+    assert product_types(operations(step.gradients, *slices())) == {"float32"}
+
+
+def test_float16_overflow_on_the_second_replica_alone_changes_nothing_on_either():
+    model, step, strategy = new_step(2, precision="float16")
+    assert step.loss_scale.numpy() == 2.0**15
+    step.loss_scale.assign(2.0**12)
+    inputs, targets = (np.full((2, 1, 8, length), 5, np.int32) for length in (S, T))
+    targets[0] = 0
+    targets[0, 0, 0, 0] = 5  # the first replica has one symbol, the second 48, whose gradients add up
+    for replica, finite in enumerate((True, False)):
+        arguments = (tf.constant(side[replica]) for side in (inputs, targets))
+        _, gradients = step.gradients(*arguments, tf.constant([1, 0]), step.loss_scale.read_value())
+        assert all(np.all(np.isfinite(gradient)) for gradient in gradients) == finite
+
+    before, scale = everything(strategy, model, step), 2.0**12
+    for _ in range(20):
+        report = step(inputs, targets)
+        if report.applied:
+            break
+        scale /= 2
+        assert copies(strategy, step.loss_scale) == [scale, scale]
+        assert step.step == 0
+        for name, now in everything(strategy, model, step).items():
+            for old, new in zip(before[name], now):
+                np.testing.assert_array_equal(new, old, err_msg=name)
+    assert report.applied and scale < 2.0**12 and step.step == 1
+    assert copies(strategy, step.loss_scale) == [scale, scale]
+    assert copies(strategy, step.good_updates) == [1, 1]
+    for name, (first, second) in everything(strategy, model, step).items():
+        np.testing.assert_array_equal(first, second, err_msg=name)
+        assert name.endswith("/beta") or np.any(first != before[name][0]), name
+
+
+def test_float16_scale_doubles_after_many_good_updates():
+    _, step, _ = new_step(precision="float16")
+    step.loss_scale.assign(4.0)
+    step.good_updates.assign(1998)
+    inputs, targets = (cut(side, 1, 1) for side in batch(0))
+    for scale, good in ((4.0, 1999), (8.0, 0), (8.0, 1)):
+        assert step(inputs, targets).applied
+        assert (step.loss_scale.numpy(), step.good_updates.numpy()) == (scale, good)
+
+
+DROPPING = HPARAMS.replace(dropout=0.5)
+
+
+def test_each_replica_and_step_has_its_own_dropout():
+    _, step, strategy = new_step(2, hparams=DROPPING)
+    with strategy.scope():
+        recorded = tf.Variable(0.0, trainable=False)
+    right = step.gradients
+
+    def record(*arguments):
+        loss, gradients = right(*arguments)
+        recorded.assign(loss.smoothed)
+        return loss, gradients
+
+    step.gradients = record
+    step.optimizer.apply = lambda gradients, finite: step.optimizer.step.assign_add(1)  # the weights stay
+    inputs, targets = (np.stack([cut(side, 1, 1)[0]] * 2) for side in batch(0))  # the same on both
+    losses = []
+    for update in (0, 1, 0):
+        step.optimizer.step.assign(update)
+        step(inputs, targets)
+        losses += copies(strategy, recorded)
+    assert len(set(losses[:4])) == 4
+    assert losses[4:] == losses[:2]
+
+
+def test_each_micro_batch_has_its_own_dropout():
+    """Of three equal micro-batches only one has targets, so the loss is its own."""
+    _, step, _ = new_step(hparams=DROPPING)
+    inputs, targets, *rest = slices()
+    losses = []
+    for place in (0, 1, 2, 0):
+        alone = np.zeros((3, N, T), np.int32)
+        alone[place] = targets[0]
+        losses.append(float(step.gradients(tf.repeat(inputs, 3, axis=0), tf.constant(alone), *rest)[0].smoothed))
+    assert len(set(losses[:3])) == 3
+    assert losses[3] == losses[0]
+
+
+def test_the_same_seed_gives_the_same_losses():
+    def losses(seed):
+        _, step, _ = new_step(hparams=DROPPING, seed=seed)
+        return [float(step(*(cut(side, 1, 2) for side in batch(update))).loss.smoothed) for update in range(4)]
+
+    first = losses(1)
+    assert losses(1) == first
+    assert not set(losses(2)) & set(first)
+
+
+def test_shapes_share_a_trace():
+    """Buckets differ in rows and lengths: the second shape makes the trace for all."""
+    _, step, _ = new_step()
+    for rows, source, target in ((4, 5, 6), (2, 8, 7), (1, 3, 9), (3, 9, 2)):
+        report = step(np.full((1, 1, rows, source), 3, np.int32), np.full((1, 1, rows, target), 4, np.int32))
+        assert report.loss.tokens == rows * target
+    assert step._update.experimental_get_tracing_count() == 2
+
+
+def test_report():
+    _, step, _ = new_step(hparams=HPARAMS.replace(warmup_steps=4))
+    inputs, targets = (cut(side, 1, 1) for side in batch(0))
+    reports = [step(inputs, targets) for _ in range(5)]
+    np.testing.assert_allclose([r.learning_rate for r in reports], np.array([0.25, 0.5, 0.75, 1, 1]) * 1e-3, rtol=1e-6)
+    assert {float(r.loss.tokens) for r in reports} == {np.count_nonzero(targets)}
+    assert all(0 <= r.loss.correct <= r.loss.tokens and r.loss.nll > 0 for r in reports)
+    assert step.step == 5
