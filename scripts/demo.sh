@@ -11,9 +11,16 @@ run=${1:-runs/demo}
 echo "== Training: t2t-trainer --problem=spelled_numbers_ende --hparams=tiny"
 t2t-trainer --problem=spelled_numbers_ende --hparams=tiny --output_dir="$run"
 
-echo "== Unseen inputs: t2t-eval --split=test"
+echo "== Measuring on 1,000 unseen inputs: t2t-eval --split=test"
 t2t-eval --output_dir="$run" --split=test
 
-echo "== Translating: t2t-decoder"
-printf '%s\n' "four hundred seventeen" "the twenty-third of october" "a quarter past nine" |
-    t2t-decoder --output_dir="$run" --input=-
+echo "== Some of them: t2t-decoder"
+python - "$run" > "$run/unseen.en" <<'PYTHON'
+import sys
+from t2t_lite.run import Run
+
+pairs = list(Run.open(sys.argv[1]).problem.source("test").pairs())
+print("\n".join(line for line, _ in pairs[::100]))
+PYTHON
+t2t-decoder --output_dir="$run" --input="$run/unseen.en" --output="$run/unseen.de"
+paste "$run/unseen.en" "$run/unseen.de" | sed 's/\t/  ->  /'

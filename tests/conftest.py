@@ -19,6 +19,7 @@ def pytest_collection_finish():
 
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+        tf.config.list_logical_devices()  # from here on no test can ask for another number
 
 
 @pytest.fixture(scope="session")

@@ -43,6 +43,8 @@ def train() -> None:
     for name in ("logical_devices", "micro_batches"):
         if getattr(args, name) is not None and getattr(args, name) < 1:
             raise UserError(f"--{name}={getattr(args, name)}: expected at least 1")
+    if not 0 <= args.seed < 2**31:
+        raise UserError(f"--seed={args.seed}: expected 0 to {2**31 - 1:,}")
     from t2t_lite.run import Run
 
     path = Path(args.output_dir or f"runs/{problem.name}-{args.hparams}").expanduser()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from t2t_lite.errors import UserError
@@ -119,8 +119,8 @@ def average(paths: Sequence[Path], output: Path) -> None:
         for path, file in zip(paths, files):
             try:
                 total += file.get_tensor(name)
-            except Exception:
-                raise UserError(f"{path}: has no {name} as {paths[0]} has; not checkpoints of one run") from None
+            except (SafetensorError, ValueError):  # no such name, another shape
+                raise UserError(f"{path}: {name} is not as in {paths[0]}; expected checkpoints of one run") from None
         mean[name] = (total / len(files)).astype(np.float32)
     steps = [read_about(path)["step"] for path in paths]
     write_arrays(output, mean, {"step": max(steps), "averaged": steps})

@@ -1,5 +1,6 @@
 """Devices, and what is chosen for them: the strategy, XLA, and the warning when a GPU goes unused."""
 
+import functools
 import sys
 
 import tensorflow as tf
@@ -7,8 +8,12 @@ import tensorflow as tf
 from t2t_lite.errors import UserError
 
 
+@functools.cache
 def make_strategy(logical_devices: int | None = None) -> tf.distribute.Strategy:
     """MirroredStrategy over all visible GPUs, else over the CPU.
+
+    Always the same one in a process: a second over the same devices would number its collectives from the start again, and
+    TensorFlow takes those for the first one's.
 
     Args:
         logical_devices: cut the CPU into this many devices and use those, to try several replicas without GPUs. Must be

@@ -116,6 +116,7 @@ def test_dry_run_writes_nothing(command, tmp_path, monkeypatch):
         (["--problem=text_pairs"], "give --train"),
         (["--problem=text_pairs", "--vocab_size=0"], "more than 0"),
         (["--problem=text_pairs", "--logical_devices=0"], "expected at least 1"),
+        (["--problem=text_pairs", "--seed=-1"], "expected 0 to"),
         (["--hparams=base"], "--problem is missing"),
         (["--problem=multi30k_ende", "--hparams_set=base"], "here it is --hparams"),
         (["--problem=multi30k_ende", "--model=transformer"], "there is one model"),

@@ -41,7 +41,8 @@ def test_rsqrt_is_tensor2tensors(shared, name, factor, warmup):
 
 def test_constant():
     hparams = BASE.replace(schedule="constant", learning_rate=1e-3, warmup_steps=4)
-    np.testing.assert_allclose(learning_rate_of_steps(hparams, 6), np.array([0.25, 0.5, 0.75, 1, 1, 1]) * 1e-3, rtol=1e-6)
+    expected = np.array([0.25, 0.5, 0.75, 1, 1, 1]) * 1e-3
+    np.testing.assert_allclose(learning_rate_of_steps(hparams, 6), expected, rtol=1e-6)
     np.testing.assert_allclose(learning_rate_of_steps(hparams.replace(warmup_steps=0), 3), [1e-3] * 3, rtol=1e-6)
 
 
@@ -65,10 +66,11 @@ HPARAMS = BASE.replace(schedule="constant", learning_rate=0.1, warmup_steps=3, a
 def gradients(step):
     """Of very different sizes, zero among them."""
     random = np.random.default_rng(step)
-    return [
-        (random.normal(size=shape) * 10.0 ** random.integers(-6, 3, shape) * (random.random(shape) < 0.8)).astype(np.float32)
-        for shape in SHAPES.values()
-    ]
+    made = []
+    for shape in SHAPES.values():
+        sizes = 10.0 ** random.integers(-6, 3, shape) * (random.random(shape) < 0.8)
+        made.append((random.normal(size=shape) * sizes).astype(np.float32))
+    return made
 
 
 def variables():

@@ -1,7 +1,7 @@
 """One update: the same however a batch is cut, on one device or two, with XLA or without; float16; dropout; traces.
 
-The two devices are logical ones of the CPU, see the tests' conftest.py. Batches are [R, M, B, S]: replicas, micro-batches
-of each, rows, symbols.
+The two devices are logical ones of the CPU, see the tests' conftest.py. Batches are [R, M, B, S]: replicas,
+micro-batches of each, rows, symbols.
 """
 
 import functools
@@ -15,7 +15,7 @@ from layer_checks import operations, product_types, randomise
 
 from t2t_lite.config import HParams
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.training.devices import choose_xla
+from t2t_lite.training.devices import choose_xla, make_strategy
 from t2t_lite.training.step import POLICIES, TrainStep
 
 N, S, T, V = 8, 7, 6, 20  # N: rows of the whole batch, R * M * B
@@ -46,7 +46,7 @@ def cut(array, replicas, micro_batches):
 
 def new_step(replicas=1, *, xla=False, precision="float32", hparams=HPARAMS, seed=1):
     """-> (model, step, strategy)."""
-    strategy = tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(replicas)])
+    strategy = make_strategy(replicas)
     with strategy.scope():
         model = randomise(Transformer(hparams, V, V, shared=True, dtype=POLICIES[precision], name="transformer"))
         return model, TrainStep(model, hparams, strategy, seed=seed, xla=xla), strategy
@@ -70,19 +70,25 @@ class Trained(NamedTuple):
     weights: list
 
 
-def train(replicas, micro_batches, xla=False, updates=20, spoil=None) -> Trained:
-    """Trains on batches of unequal token counts; `spoil`, a function of the step, breaks something first."""
-    model, step, strategy = new_step(replicas, xla=xla)
+def record_gradients(model, step, strategy):
+    """-> variables that hold, after each update, the gradients that the optimiser was given."""
     with strategy.scope():
-        reduced = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in model.trainable_variables]
+        recorded = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in model.trainable_variables]
     apply = step.optimizer.apply
 
     def record_and_apply(gradients, finite):
-        for variable, gradient in zip(reduced, gradients):
+        for variable, gradient in zip(recorded, gradients):
             variable.assign(gradient)
         apply(gradients, finite)
 
     step.optimizer.apply = record_and_apply
+    return recorded
+
+
+def train(replicas, micro_batches, xla=False, updates=20, spoil=None) -> Trained:
+    """Trains on batches of unequal token counts; `spoil`, a function of the step, breaks something first."""
+    model, step, strategy = new_step(replicas, xla=xla)
+    reduced = record_gradients(model, step, strategy)
     if spoil:
         spoil(step)
     losses = []
@@ -197,16 +203,17 @@ def must_compile(step, strategy):
     """Whether a function that XLA must compile is called in the graph of a whole update."""
     shares = [strategy.experimental_distribute_values_from_function(lambda _: side) for side in slices()[:2]]
     graph = step._update.get_concrete_function(*shares).graph.as_graph_def()
-    called = {node.attr["f"].func.name for node in graph.node if node.op in ("PartitionedCall", "StatefulPartitionedCall")}
+    called = {node.attr["f"].func.name for node in graph.node if node.op.endswith("PartitionedCall")}
     compiled = [f.signature.name for f in graph.library.function if f.attr["_XlaMustCompile"].b]
     return bool(called.intersection(compiled))
 
 
-def test_xla_off_compiles_nothing():
+def test_xla_off_compiles_nothing_and_float32_is_float32():
     xla, why = choose_xla("off")
     assert not xla and "off" in why
     _, step, strategy = new_step(xla=xla)
     assert not must_compile(step, strategy)
+    assert product_types(operations(step.gradients, *slices())) == {"float32"}
 
 
 def test_xla_on_compiles_forward_and_gradients_with_bfloat16_products():
@@ -217,16 +224,11 @@ def test_xla_on_compiles_forward_and_gradients_with_bfloat16_products():
     assert step.gradients.get_concrete_function(*slices()).function_def.attr["_XlaMustCompile"].b
     program = step.gradients.experimental_get_compiler_ir(*slices())(stage="hlo")
     products = re.findall(r"= (\w+)\[[^=]* dot\(", program)
-    # Forward: 4 projections and 2 products in each of 3 attentions, 2 in each of 2 feed-forward networks, the logits. Each
-    # has two more in the gradient.
+    # Forward: 4 projections and 2 products in each of 3 attentions, 2 in each of 2 feed-forward networks, the logits.
+    # Each has two more in the gradient.
     assert len(products) == 3 * (3 * (4 + 2) + 2 * 2 + 1) and set(products) == {"bf16"}
     assert {variable.dtype for variable in step.optimizer.slots.values()} == {tf.float32}
     assert {variable.value.dtype for variable in model.variables} == {tf.float32}
-
-
-def test_float32_products_are_float32():
-    _, step, _ = new_step()
-    assert product_types(operations(step.gradients, *slices())) == {"float32"}
 
 
 def test_float16_overflow_on_the_second_replica_alone_changes_nothing_on_either():
@@ -268,6 +270,14 @@ def test_float16_scale_doubles_after_many_good_updates():
     for scale, good in ((4.0, 1999), (8.0, 0), (8.0, 1)):
         assert step(inputs, targets).applied
         assert (step.loss_scale.numpy(), step.good_updates.numpy()) == (scale, good)
+
+
+def test_float16_gradients_are_those_of_float32_without_the_scale():
+    model, step, strategy = new_step(precision="float16")
+    reduced = record_gradients(model, step, strategy)
+    step.loss_scale.assign(64.0)
+    assert step(*(cut(side, 1, 1) for side in batch(0))).applied
+    assert gradient_difference([gradient.numpy() for gradient in reduced], one_device().gradients) < 0.05
 
 
 DROPPING = HPARAMS.replace(dropout=0.5)
@@ -312,7 +322,7 @@ def test_each_micro_batch_has_its_own_dropout():
 def test_the_same_seed_gives_the_same_losses():
     def losses(seed):
         _, step, _ = new_step(hparams=DROPPING, seed=seed)
-        return [float(step(*(cut(side, 1, 2) for side in batch(update))).loss.smoothed) for update in range(4)]
+        return [float(step(*(cut(side, 1, 1) for side in batch(update))).loss.smoothed) for update in range(4)]
 
     first = losses(1)
     assert losses(1) == first
