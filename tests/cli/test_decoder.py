@@ -115,7 +115,7 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
     source, output = tmp_path / "in", tmp_path / "out"
     source.write_bytes(b"good\nbad \xff\n")
     for flags, message in [
-        (["--input", source, "--output", output], f"{source}:2: byte 0xff is not UTF-8; expected UTF-8 text"),
+        (["--input", source, "--output", output], f"{source}:2: byte 0xff at position 5 is not UTF-8; expected UTF-8 text"),
         (["--input", tmp_path / "inn"], f"no such file: {tmp_path / 'inn'}; nearest in {tmp_path}: in"),
         (["--n_best", "5", "--output", output], "n_best=5: expected at most beam_size=4"),
         (["--beam_size", "0"], "beam_size=0: expected at least 1"),

@@ -80,9 +80,10 @@ def test_trains_resumes_averages_decodes_and_evaluates(command, corpus, tmp_path
     import t2t_lite
 
     model = t2t_lite.load(run)
-    [[best]] = model.translate(["item 7 of the list"], beam_size=2)
-    [scored] = model.score([("item 7 of the list", best.text)])
-    assert scored.log_prob == pytest.approx(best.log_prob, abs=1e-3) and scored.score == pytest.approx(best.score, abs=1e-3)
+    for number, scored in enumerate(model.score(pairs(range(300, 320)))):
+        assert scored.log_prob == pytest.approx(lines[number]["log_prob"], abs=1e-3)
+    [[best]] = model.translate(["item 300 of the list"])
+    assert best.text == lines[0]["output"] and best.score == pytest.approx(lines[0]["output_score"], abs=1e-3)
 
     code, out, err = command("t2t-trainer", *flags, "--set=dropout=0.3")
     assert code == 2 and "dropout: 0.1 -> 0.3" in err and err.count("\n") == 1
