@@ -1,6 +1,6 @@
 """Measures the input pipeline alone: pairs/s from text files to padded batches, tokenisation included.
 
-    python scripts/bench_pipeline.py --input train.en.gz --target train.de.gz
+python scripts/bench_pipeline.py --input train.en.gz --target train.de.gz
 """
 
 import argparse

@@ -94,9 +94,7 @@ def _import_path(path: Path, given: str) -> None:
     if not file.is_file():
         raise UserError(f"no such file: {file}; expected a Python file or a folder with an __init__.py")
     name = "t2t_lite_usr_" + (path.name if path.is_dir() else path.stem)
-    spec = importlib.util.spec_from_file_location(
-        name, file, submodule_search_locations=[str(path)] if path.is_dir() else None
-    )
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[str(path)] if path.is_dir() else None)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # so that a folder's own relative imports work
     try:

@@ -78,9 +78,7 @@ class Run:
             return
         old = Run.open(self.path, self.usr_dir)
         differences = [f"{key}: {a} -> {b}" for key, a, b in self._compared(old) if a != b]
-        differences += [
-            text for text in old.hparams.differences(self.hparams) if text.partition(":")[0] not in _MAY_CHANGE
-        ]
+        differences += [text for text in old.hparams.differences(self.hparams) if text.partition(":")[0] not in _MAY_CHANGE]
         if differences:
             raise UserError(f"--output_dir {self.path} holds another run: {'; '.join(differences)}; choose another directory")
 

@@ -21,6 +21,7 @@ def parser() -> arguments.Parser:
 def average_last() -> None:
     args = parser().parse_args()
     from t2t_lite.run import Run
+
     arguments.start_tensorflow()
     from t2t_lite.training.checkpoints import MODEL, average
 

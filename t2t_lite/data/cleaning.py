@@ -97,8 +97,7 @@ class Cleaned(Source):
         import numpy as np  # here, so that `--help` need not wait for it
 
         digests = (
-            int.from_bytes(hashlib.blake2b("\n".join(pair).encode(), digest_size=8).digest())
-            for pair in self.source.pairs()
+            int.from_bytes(hashlib.blake2b("\n".join(pair).encode(), digest_size=8).digest()) for pair in self.source.pairs()
         )
         digests = np.fromiter(digests, np.uint64)
         first = np.zeros(len(digests), bool)

@@ -117,9 +117,7 @@ def beam_search(
         # Log probabilities only fall, so this is the best score that an alive hypothesis can still reach.
         bound = alive_log_probs[:, 0] / length_penalty(limits, alpha)
         done = state.done | (finished_scores[:, n_best - 1] >= bound) | (length >= limits)
-        return _State(
-            length, alive_ids, alive_log_probs, finished_ids, finished_log_probs, finished_scores, done, cache
-        )
+        return _State(length, alive_ids, alive_log_probs, finished_ids, finished_log_probs, finished_scores, done, cache)
 
     no_ids = tf.zeros([batch, beam_size, max_length], tf.int32)
     none = tf.fill([batch, beam_size], _NONE)

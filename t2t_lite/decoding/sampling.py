@@ -71,9 +71,7 @@ def sample(
     )
     lengths = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=2)
     scores, order = tf.math.top_k(log_probs / length_penalty(lengths, alpha), samples)
-    return Hypotheses(
-        tf.gather(ids, order, axis=1, batch_dims=1), tf.gather(log_probs, order, axis=1, batch_dims=1), scores
-    )
+    return Hypotheses(tf.gather(ids, order, axis=1, batch_dims=1), tf.gather(log_probs, order, axis=1, batch_dims=1), scores)
 
 
 def _draw(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:

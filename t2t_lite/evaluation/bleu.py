@@ -21,9 +21,7 @@ class Score(NamedTuple):
         return f"{self.text} {self.signature}"
 
 
-def corpus_bleu(
-    hypotheses: Sequence[str], *references: Sequence[str], lowercase: bool = False, tokenize: str = "13a"
-) -> Score:
+def corpus_bleu(hypotheses: Sequence[str], *references: Sequence[str], lowercase: bool = False, tokenize: str = "13a") -> Score:
     """sacreBLEU of detokenised lines. Raises UserError for a `tokenize` that sacreBLEU does not know or cannot load."""
     from sacrebleu.metrics import BLEU
 
@@ -80,7 +78,7 @@ def _check_not_empty(hypotheses) -> None:
 
 # Moses' replace-unicode-punctuation.perl, rule by rule. It leaves German opening quotes (U+201E) as they are.
 _PUNCTUATION = str.maketrans(
-    "，、”“《》」「∶：；？！（）【】〈〉％～━’０１２３４５６７８９", ",,\"\"\"\"\"\"::;?!()[]<>%~-'0123456789"
+    "，、”“《》」「∶：；？！（）【】〈〉％～━’０１２３４５６７８９", ',,""""""::;?!()[]<>%~-\'0123456789'
 ) | {ord("…"): "..."}
 
 

@@ -52,9 +52,7 @@ class DecoderLayer(keras.Layer):
             part.build(input_shape)
 
     def call(self, x, memory, self_mask, memory_mask, seeds=None):
-        x = self.self_attention_residual(
-            x, sublayer=lambda y: self.self_attention(y, y, self_mask, seeds=seeds), seeds=seeds
-        )
+        x = self.self_attention_residual(x, sublayer=lambda y: self.self_attention(y, y, self_mask, seeds=seeds), seeds=seeds)
         x = self.memory_attention_residual(
             x, sublayer=lambda y: self.memory_attention(y, memory, memory_mask, seeds=seeds), seeds=seeds
         )

@@ -1,5 +1,7 @@
 """Dropout whose randomness is an argument, so that a training step is a function of its inputs."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -44,7 +46,15 @@ class Dropout(keras.Layer):
     def call(self, x, seeds=None):
         if seeds is None or self.rate == 0.0:
             return x
-        return keras.random.dropout(x, self.rate, seed=seeds)
+        kept = ops.cast(_random_int16(ops.shape(x), seeds) >= round(self.rate * 2**16) - 2**15, x.dtype)
+        return x * (kept * (1.0 / (1.0 - self.rate)))
 
     def get_config(self):
         return {**super().get_config(), "rate": self.rate}
+
+
+def _random_int16(shape, seeds):
+    """Uniform int16 of a shape: 16 bits decide on an element well enough, at half the price of the usual float."""
+    size = math.prod(shape) if all(isinstance(n, int) for n in shape) else ops.prod(ops.stack(shape))
+    pairs = keras.random.randint(((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=seeds)
+    return ops.reshape(ops.reshape(ops.view(pairs, "int16"), (-1,))[:size], shape)

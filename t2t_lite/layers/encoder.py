@@ -41,9 +41,7 @@ class EncoderLayer(keras.Layer):
             part.build(input_shape)
 
     def call(self, x, mask, seeds=None):
-        x = self.self_attention_residual(
-            x, sublayer=lambda y: self.self_attention(y, y, mask, seeds=seeds), seeds=seeds
-        )
+        x = self.self_attention_residual(x, sublayer=lambda y: self.self_attention(y, y, mask, seeds=seeds), seeds=seeds)
         return self.feed_forward_residual(x, sublayer=lambda y: self.feed_forward(y, seeds=seeds), seeds=seeds)
 
     def get_config(self):

@@ -45,9 +45,7 @@ class Transformer(keras.Model):
             target_size, h.d_model, dtype=policy, name="embedding" if shared else "target_embedding"
         )
         self.source_embedding = (
-            self.target_embedding
-            if shared
-            else TiedEmbedding(source_size, h.d_model, dtype=policy, name="source_embedding")
+            self.target_embedding if shared else TiedEmbedding(source_size, h.d_model, dtype=policy, name="source_embedding")
         )
         self.source_positions = PositionalEncoding(h.positions, h.max_positions, dtype=policy, name="source_positions")
         self.target_positions = PositionalEncoding(h.positions, h.max_positions, dtype=policy, name="target_positions")

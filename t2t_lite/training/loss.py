@@ -2,28 +2,26 @@
 
 from typing import NamedTuple
 
-from keras import ops
+import tensorflow as tf
 
 
 class Loss(NamedTuple):
     """Sums over the target symbols that are not padding; divide by `tokens` once everything is added up.
 
     Attributes:
-        smoothed: float32 scalar, what is minimised.
+        smoothed: float32 scalar, what is minimised; the only one with a gradient.
         nll: float32 scalar, negative log-likelihood in nats, whose mean's exponential is the perplexity.
         correct: float32 scalar, symbols that the model's most probable choice gets right.
         tokens: float32 scalar, how many.
     """
 
-    smoothed: object
-    nll: object
-    correct: object
-    tokens: object
+    smoothed: tf.Tensor
+    nll: tf.Tensor
+    correct: tf.Tensor
+    tokens: tf.Tensor
 
     def __add__(self, other):
         return Loss(*(a + b for a, b in zip(self, other)))
-
-
 
 
 def label_smoothed_cross_entropy(logits, targets, smoothing) -> Loss:
@@ -34,20 +32,35 @@ def label_smoothed_cross_entropy(logits, targets, smoothing) -> Loss:
         targets: int32 [B, T], padded with 0.
         smoothing: e, epsilon_ls.
     """
-    size = logits.shape[-1]
-    real = ops.cast(ops.not_equal(targets, 0), "float32")
-    # One fused kernel for loss and gradient; picking the targets' logits would have a scatter into [B, T, V] as its
-    # gradient, so what is only reported is computed from constants.
-    q = ops.one_hot(targets, size, dtype="float32") * (1.0 - smoothing) + smoothing / size
-    smoothed = ops.categorical_crossentropy(q, logits, from_logits=True)
-    logits, target_logits = ops.stop_gradient(logits), ops.stop_gradient(_pick(logits, targets))
-    normaliser = ops.stop_gradient(smoothed) + (1.0 - smoothing) * target_logits
-    normaliser = normaliser + smoothing * ops.mean(logits, axis=-1)
-    correct = ops.cast(target_logits >= ops.max(logits, axis=-1), "float32")
-    values = (smoothed, normaliser - target_logits, correct)
-    return Loss(*(ops.sum(value * real) for value in values), ops.sum(real))
+    real = tf.cast(targets != 0, tf.float32)
+    smoothed, nll, correct = _cross_entropies(logits, targets, smoothing)
+    values = smoothed, tf.stop_gradient(nll), tf.stop_gradient(correct)
+    return Loss(*(tf.reduce_sum(value * real) for value in values), tf.reduce_sum(real))
 
 
-def _pick(logits, targets):
-    """logits [B, T, V] at targets [B, T]."""
-    return ops.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+def _cross_entropies(logits, targets, smoothing):
+    """logits [B, T, V], targets [B, T] -> smoothed and plain cross-entropy, 1 where the target is most probable; [B, T] each.
+
+    With its own gradient, p - q, since [B, T, V] is the largest tensor of a training step: one softmax serves both passes.
+    TensorFlow's fused cross-entropy takes six times as long on CPUs, and the gradient of picking the targets' logits would
+    be a scatter.
+    """
+
+    @tf.custom_gradient
+    def cross_entropies(logits):
+        p = tf.nn.softmax(logits)
+        best = tf.argmax(logits, axis=-1, output_type=targets.dtype)
+        at = {"batch_dims": 2}  # gathers one symbol's value at each position
+        # log of the sum of exponentials, by way of the one probability that can't underflow
+        normaliser = tf.gather(logits, best, **at) - tf.math.log(tf.gather(p, best, **at))
+        nll = normaliser - tf.gather(logits, targets, **at)
+        smoothed = (1.0 - smoothing) * nll + smoothing * (normaliser - tf.reduce_mean(logits, axis=-1))
+
+        def gradient(smoothed_gradient, *_):
+            size = logits.shape[-1]
+            q = tf.one_hot(targets, size) * (1.0 - smoothing) + smoothing / size
+            return (p - q) * smoothed_gradient[..., None]
+
+        return (smoothed, nll, tf.cast(best == targets, tf.float32)), gradient
+
+    return cross_entropies(logits)

@@ -50,9 +50,7 @@ def test_dropout_is_on_the_sublayers_output_alone():
 def test_configuration(norm):
     layer = built(norm, 0.3, name="residual")
     other, seed = twin(layer, None, None, 8), tf.constant([1, 2])
-    np.testing.assert_array_equal(
-        *(each(X, sublayer=squared, seeds=DropoutSeeds(seed)) for each in (layer, other))
-    )
+    np.testing.assert_array_equal(*(each(X, sublayer=squared, seeds=DropoutSeeds(seed)) for each in (layer, other)))
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

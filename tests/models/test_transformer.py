@@ -10,7 +10,7 @@ import tensorflow as tf
 from layer_checks import assert_bfloat16, operations, product_types, randomise, twin, weights
 
 from t2t_lite.config import HParams
-from t2t_lite.layers.dropout import DropoutSeeds
+from t2t_lite.layers.dropout import Dropout, DropoutSeeds
 from t2t_lite.models.transformer import Transformer
 
 POST = HParams(
@@ -54,9 +54,7 @@ def test_logits_equal_numpy(model, kind):
     hparams, _, target_size, shared = kind
     logits = model(INPUTS, TARGETS)
     assert logits.shape == (2, 4, target_size) and logits.dtype == "float32"
-    np.testing.assert_allclose(
-        logits, oracle.transformer(INPUTS, TARGETS, weights(model), hparams, shared), atol=2e-5
-    )
+    np.testing.assert_allclose(logits, oracle.transformer(INPUTS, TARGETS, weights(model), hparams, shared), atol=2e-5)
 
 
 def test_cached_steps_equal_the_whole(model):
@@ -118,11 +116,11 @@ def test_each_dropout_has_its_rate_and_its_own_seed(monkeypatch):
     """The sums of embeddings and positions, each sub-layer, each attention, each ReLU (section 5.4 and Figure 1)."""
     drawn = []
 
-    def dropout(x, rate, seed):
-        drawn.append((rate, *seed.next().numpy()))
+    def call(dropout, x, seeds=None):
+        drawn.append((dropout.rate, *seeds.next().numpy()))
         return x
 
-    monkeypatch.setattr(keras.random, "dropout", dropout)
+    monkeypatch.setattr(Dropout, "call", call)
     model = Transformer(POST.replace(dropout=0.1, attention_dropout=0.2, relu_dropout=0.3), 11, 11)
     model(INPUTS, TARGETS, seeds=DropoutSeeds(tf.constant([1, 2])))
     encoder, decoder = 2, 1

@@ -28,9 +28,7 @@ def test_rsqrt_peaks_at_the_end_of_the_warmup():
     assert rates[39] == pytest.approx(rates[9] / 2, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    "name, factor, warmup", [("transformer_base_v1", 1.0, 4000), ("transformer_base_v2", 2.0, 8000)]
-)
+@pytest.mark.parametrize("name, factor, warmup", [("transformer_base_v1", 1.0, 4000), ("transformer_base_v2", 2.0, 8000)])
 def test_rsqrt_is_tensor2tensors(shared, name, factor, warmup):
     """Its 'legacy' schedule is Eq. 3; `global_step` is 0 at the first update, and ours counts from 1."""
     stored = json.loads((shared / "oracle/lr.json").read_text())
