@@ -85,7 +85,7 @@ def add_problem(parser: Parser) -> None:
     group = parser.add_argument_group("data", "Which of these a problem takes, it says itself.")
     group.add_argument("--data_dir", metavar="DIR", help="keeps downloads and vocabularies (default: t2t_data)")
     group.add_argument("--raw_dir", metavar="DIR", help="local files to read instead of downloading")
-    for split, needed in (("train", ""), ("dev", ""), ("test", "")):
+    for split in ("train", "dev", "test"):
         group.add_argument(
             f"--{split}", nargs="+", metavar="FILE", help=f"text_pairs: the {split} split, one TSV or two line-aligned files"
         )
