@@ -1,3 +1,3 @@
 """The catalogue of problems. Importing it registers them."""
 
-from t2t_lite.problems import spelled_numbers, translation  # noqa: F401
+from t2t_lite.problems import parsing, spelled_numbers, toy_parsing, translation  # noqa: F401

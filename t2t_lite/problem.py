@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from t2t_lite.data.sources import Source
+from t2t_lite.data.sources import Mapped, Source
 from t2t_lite.errors import UserError
 
 
@@ -29,10 +29,11 @@ class Problem:
     data_dir: str | None = None  # where downloads and trained vocabularies are kept
     raw_dir: str | None = None  # a folder of local files to read instead of downloading
     vocab_size: int | None = None  # sub-words; None: default_vocab_size
-    vocab: str | None = None  # an existing SentencePiece model to use instead of training one
+    vocab: str | None = None  # an existing SentencePiece model to use (for the input, where each side has its own)
 
     default_vocab_size: ClassVar[int] = 8_000
     subword_model: ClassVar[str] = "bpe"  # SentencePiece's model type: bpe or unigram
+    target_subword_model: ClassVar[str | None] = None  # the target's own, where it differs; word: symbols that stay whole
     shared_vocabulary: ClassVar[bool] = True  # one vocabulary for both sides, hence one embedding matrix (section 3.4)
     decoding: ClassVar[Decoding] = Decoding()
     metric: ClassVar[str] = "bleu"  # what `t2t_lite.evaluation.metrics` calls the task's score
@@ -69,8 +70,18 @@ class Problem:
         return {key for variant in type(self).variants().values() for key in variant}
 
     def source(self, split: str) -> Source:
-        """The raw examples of `split`: train, dev or test. Raises UserError where the problem has no such split."""
+        """The raw examples of `split`: train, dev or test, as a user would give them.
+
+        Raises UserError where the problem has no such split.
+        """
         raise NotImplementedError
+
+    def examples(self, split: str) -> Source:
+        """The examples of `split` as the model reads and writes them."""
+        source, own = self.source(split), type(self)
+        if own.input_text is Problem.input_text and own.target_text is Problem.target_text:
+            return source  # which streams faster than through Python
+        return Mapped(source, self.texts, key=str(self.options()))
 
     def subwords(self) -> int:
         """How many sub-words a newly trained vocabulary gets."""
@@ -80,10 +91,38 @@ class Problem:
         """The kind of example that an input is, where the task's score is also given by kind; None: no kinds."""
         return None
 
+    def texts(self, line: str, reference: str) -> tuple[str, str]:
+        """What the model reads and what it is to write, for a raw example."""
+        return self.input_text(line), self.target_text(reference)
+
     def input_text(self, line: str) -> str:
         """What the model reads for a line that a user gives."""
         return line
 
+    def target_text(self, reference: str) -> str:
+        """What the model is to write for a right output that a user gives."""
+        return reference
+
     def output_text(self, text: str, line: str) -> str:
         """What a user gets for the model's output `text` on the input `line`."""
         return text
+
+    def output_details(self, text: str, line: str) -> dict:
+        """What else there is to say of the model's output; `t2t-decoder --format=jsonl` writes it."""
+        return {}
+
+    def tokenize(self, line: str) -> str:
+        """A raw line as the tokenised one that `input_text` expects, where the problem reads tokenised text."""
+        raise UserError(f"problem {self.name} reads raw text; expected no --tokenize")
+
+    def pretty(self, text: str) -> str:
+        """An output drawn for a terminal, over several lines."""
+        raise UserError(f"outputs of problem {self.name} have no --format=pretty; expected text or jsonl")
+
+    def svg(self, text: str) -> str:
+        """An output as an SVG picture."""
+        raise UserError(f"outputs of problem {self.name} cannot be drawn; expected no --svg_dir")
+
+    def grammar(self, vocabularies):
+        """The `decoding.constraint.Brackets` that outputs obey; None: they are free. `vocabularies`: Vocabularies."""
+        return None

@@ -36,7 +36,7 @@ class Translator:
             lines: strings without line ends.
             beam_size: W; default: the problem's (4 for translation).
             n_best: hypotheses a line.
-            **options: `alpha`, `extra_length`, `prefixes`, `sampling` as in `decoding.decoder.Decoder.stream`.
+            **options: `alpha`, `extra_length`, `prefixes`, `sampling`, `constrained` as in `decoding.decoder.Decoder.stream`.
 
         Returns:
             For each line a list of `Hypothesis(text, score, log_prob)`, best first. log_prob is in nats, EOS included; score is
@@ -58,11 +58,10 @@ class Translator:
         from t2t_lite.decoding.decoder import Hypothesis
 
         alpha = self.run.problem.decoding.alpha if alpha is None else alpha
-        inputs = [(self.run.problem.input_text(source), target) for source, target in pairs]
-        hypotheses: list = [None] * len(inputs)
-        for line, log_prob, tokens, _ in self._perplexity.scores(inputs):
+        hypotheses: list = [None] * len(pairs)
+        for line, log_prob, tokens, _ in self._perplexity.scores(self.run.problem.texts(*pair) for pair in pairs):
             score = log_prob / float(length_penalty(tokens, alpha))
-            hypotheses[line] = Hypothesis(inputs[line][1], score, log_prob)
+            hypotheses[line] = Hypothesis(pairs[line][1], score, log_prob)
         return hypotheses
 
 

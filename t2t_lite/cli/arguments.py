@@ -79,6 +79,13 @@ def add_usr_dir(parser: Parser) -> None:
     )
 
 
+def add_unconstrained(parser) -> None:
+    """--unconstrained, of commands that search for outputs."""
+    parser.add_argument(
+        "--unconstrained", action="store_true", help="let the model write what it likes, where the problem has a grammar"
+    )
+
+
 def add_problem(parser: Parser) -> None:
     """The flags that choose a problem and say where its data are."""
     parser.add_argument("--problem", metavar="NAME", help="what to train on; --registry_help lists them")
@@ -87,7 +94,7 @@ def add_problem(parser: Parser) -> None:
     group.add_argument("--raw_dir", metavar="DIR", help="local files to read instead of downloading")
     for split in ("train", "dev", "test"):
         group.add_argument(
-            f"--{split}", nargs="+", metavar="FILE", help=f"text_pairs: the {split} split, one TSV or two line-aligned files"
+            f"--{split}", nargs="+", metavar="FILE", help=f"the {split} split: one TSV or two line-aligned files, or trees"
         )
     group.add_argument("--vocab_size", type=int, metavar="N", help="sub-words of a newly trained vocabulary")
     group.add_argument("--vocab", metavar="FILE", help="an existing SentencePiece model to use")
@@ -95,12 +102,18 @@ def add_problem(parser: Parser) -> None:
         "--max_length_ratio", type=float, metavar="R", help="drop training pairs one side of which is R times as long"
     )
     group.add_argument("--drop_duplicates", action="store_true", default=None, help="keep equal training pairs once")
+    group.add_argument("--tags", metavar="FORM", help="parsing: normalised (each word is XX; default) or kept parts of speech")
+    group.add_argument("--closing", metavar="FORM", help="parsing: labelled closing brackets (default) or plain")
+    group.add_argument("--silver", nargs="+", metavar="FILE", help="parsing: automatically parsed trees to train on too")
+    group.add_argument("--silver_per_gold", type=int, metavar="N", help="parsing: silver trees before each gold one (10)")
+    group.add_argument("--skip_bad_trees", action="store_true", default=None, help="parsing: count broken trees and go on")
     group.add_argument("--registry_help", action="store_true", help="list all problems and hparams sets, and exit")
     add_usr_dir(parser)
 
 
 _PROBLEM_OPTIONS = (
-    "data_dir", "raw_dir", "train", "dev", "test", "vocab_size", "vocab", "max_length_ratio", "drop_duplicates"
+    "data_dir", "raw_dir", "train", "dev", "test", "vocab_size", "vocab", "max_length_ratio", "drop_duplicates",
+    "tags", "closing", "silver", "silver_per_gold", "skip_bad_trees",
 )  # fmt: skip
 
 
@@ -112,10 +125,11 @@ def problem_from(args):
     if not args.problem:
         raise UserError("--problem is missing; --registry_help lists all problems")
     given = {name: getattr(args, name) for name in _PROBLEM_OPTIONS if getattr(args, name) is not None}
-    for name in ("train", "dev", "test"):
+    # Absolute, since the run directory keeps them, and later commands may start elsewhere.
+    for name in ("train", "dev", "test", "silver"):
         if name in given:
-            given[name] = tuple(given[name])
-    for name in ("data_dir", "raw_dir", "vocab"):  # the run directory keeps them; later commands may start elsewhere
+            given[name] = tuple(os.path.abspath(os.path.expanduser(path)) for path in given[name])
+    for name in ("data_dir", "raw_dir", "vocab"):
         if name in given:
             given[name] = os.path.abspath(os.path.expanduser(given[name]))
     if given.get("vocab_size", 1) < 1:

@@ -17,7 +17,9 @@ _FORMATS = """\
 What is written for each input line, in order:
   text            the output; with --scores: score, tab, output
   text, --n_best  up to N lines `number ||| output ||| score`, as Moses writes n-best lists; numbers from 0
-  jsonl           {"line": number, "input": "...", "hypotheses": [{"text": "...", "score": s, "log_prob": p}, ...]}
+  jsonl           {"line": number, "input": "...", "hypotheses": [{"text": "...", "score": s, "log_prob": p}, ...]};
+                  for parsing each hypothesis has "well_formed", of what the model wrote, and "repairs" too
+  pretty          parsing: the tree, drawn
 A score is the log probability (natural, end of sentence included) divided by the length penalty. Input lines end at LF
 or CR LF. An empty line, or one of spaces only, has an empty output with score 0. An output has at most as many
 sub-words as its input plus --extra_length; one that has not ended there is cut.
@@ -40,12 +42,15 @@ def parser() -> arguments.Parser:
     parser.add_argument("--interactive", action="store_true", help="ask for one line after the other")
     parser.add_argument("--prefix", metavar="FILE", help="each output begins with its line of this file")
     parser.add_argument("--n_best", type=int, default=1, metavar="N", help="how many outputs a line gets (default: 1)")
-    parser.add_argument("--format", choices=["text", "jsonl"], default="text", help="see below (default: text)")
+    parser.add_argument("--format", choices=["text", "jsonl", "pretty"], default="text", help="see below (default: text)")
     parser.add_argument("--scores", action="store_true", help="write the score before each text")
+    parser.add_argument("--tokenize", action="store_true", help="parsing: the input is raw text; split it by the treebank's rules")
+    parser.add_argument("--svg_dir", metavar="DIR", help="parsing: draw each line's best tree into DIR/<line number>.svg")
     group = parser.add_argument_group("search", "The defaults are the problem's.")
     group.add_argument("--beam_size", type=int, metavar="N", help="hypotheses that grow side by side; 1: greedy")
     group.add_argument("--alpha", type=float, metavar="A", help="length penalty ((5 + length) / 6)^A")
     group.add_argument("--extra_length", type=int, metavar="N", help="sub-words an output may have beyond its input's")
+    arguments.add_unconstrained(group)
     group = parser.add_argument_group("sampling")
     group.add_argument("--sampling", action="store_true", help="draw --n_best outputs instead of searching")
     group.add_argument("--temperature", type=float, metavar="T", help="divides the logits (default: 1)")
@@ -64,6 +69,10 @@ def decode() -> None:
     from t2t_lite.run import Run
 
     run = Run.open(args.output_dir, args.usr_dir)
+    hooks = (args.tokenize, run.problem.tokenize), (args.format == "pretty", run.problem.pretty), (args.svg_dir, run.problem.svg)
+    for asked, hook in hooks:
+        if asked:
+            hook("")  # says so where the problem has none
     arguments.start_tensorflow()
     weights = run.weights()
     from t2t_lite.decoding.decoder import Decoder, Sampling
@@ -76,6 +85,7 @@ def decode() -> None:
     xla, _ = choose_xla(args.xla)
     decoder = Decoder(model, vocabularies, run.problem, batch_tokens=args.batch_tokens, xla=xla)
     options = {name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length", "n_best")}
+    options["constrained"] = not args.unconstrained
     if args.sampling:
         temperature = 1.0 if args.temperature is None else args.temperature
         options |= {"sampling": Sampling(temperature, args.top_k), "seed": 1 if args.seed is None else args.seed}
@@ -113,6 +123,7 @@ def _decode_file(decoder, options: dict, args, total: int | None) -> None:
 
     lines = collections.deque()  # read, and not yet written
     prefixes = _lines(args.prefix) if args.prefix else None
+    tokenize = decoder.problem.tokenize if args.tokenize else str
     start, number = time.monotonic(), 0
     bar = tqdm(
         total=total,
@@ -124,13 +135,15 @@ def _decode_file(decoder, options: dict, args, total: int | None) -> None:
     )
     with _output(args.output) as output, bar:
         stream = decoder.stream(
-            (lines.append(line) or line for line in _lines(args.input or "-")),
+            (lines.append(line) or tokenize(line) for line in _lines(args.input or "-")),
             prefixes=prefixes,
             progress=bar.update,
             **options,
         )
         for number, hypotheses in enumerate(stream, 1):
-            output.write(_format(number - 1, lines.popleft(), hypotheses, args))
+            output.write(_format(number - 1, lines.popleft(), hypotheses, decoder.problem, args))
+            if args.svg_dir:
+                _draw(number, hypotheses[0].text, decoder.problem, args.svg_dir)
     seconds = time.monotonic() - start
     log(f"{number:,} sentences in {seconds:.1f} s, {number / seconds:.1f} sentences/s")
 
@@ -143,19 +156,31 @@ def _interact(decoder, options: dict, args) -> None:
             line = input("> " if sys.stdin.isatty() else "")
         except EOFError:
             return
-        [hypotheses] = decoder.translate([line], **options)
-        print(_format(number, line, hypotheses, args), end="", flush=True)
+        [hypotheses] = decoder.translate([decoder.problem.tokenize(line) if args.tokenize else line], **options)
+        print(_format(number, line, hypotheses, decoder.problem, args), end="", flush=True)
+        if args.svg_dir:
+            _draw(number + 1, hypotheses[0].text, decoder.problem, args.svg_dir)
 
 
-def _format(number: int, line: str, hypotheses: list, args) -> str:
+def _format(number: int, line: str, hypotheses: list, problem, args) -> str:
     """The output for one input line, as `_FORMATS` says."""
     if args.format == "jsonl":
-        record = {"line": number, "input": line, "hypotheses": [vars(hypothesis) for hypothesis in hypotheses]}
-        return json.dumps(record, ensure_ascii=False) + "\n"
+        outputs = [{"text": h.text, "score": h.score, "log_prob": h.log_prob, **h.details} for h in hypotheses]
+        return json.dumps({"line": number, "input": line, "hypotheses": outputs}, ensure_ascii=False) + "\n"
+    if args.format == "pretty":
+        return "".join(problem.pretty(hypothesis.text) + "\n" for hypothesis in hypotheses)
     if args.n_best > 1:
         return "".join(f"{number} ||| {hypothesis.text} ||| {hypothesis.score:.6f}\n" for hypothesis in hypotheses)
     [hypothesis] = hypotheses
     return f"{hypothesis.score:.6f}\t{hypothesis.text}\n" if args.scores else f"{hypothesis.text}\n"
+
+
+def _draw(number: int, text: str, problem, folder: str) -> None:
+    from t2t_lite.files import replacing
+
+    if text:
+        with replacing(Path(folder) / f"{number}.svg") as file:
+            file.write(problem.svg(text))
 
 
 def _lines(path: str) -> Iterator[str]:

@@ -19,6 +19,7 @@ def parser() -> arguments.Parser:
     what.add_argument("--reference", metavar="FILE", help="the right outputs, a line each")
     parser.add_argument("--beam_size", type=int, metavar="W", help="default: the problem's")
     parser.add_argument("--alpha", type=float, metavar="A", help="of the length penalty; default: the problem's")
+    arguments.add_unconstrained(parser)
     parser.add_argument("--no_decode", action="store_true", help="leave out the metric, which needs decoding")
     parser.add_argument("--per_line", metavar="FILE", help="write each pair's log probability and output, as JSON lines")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -51,18 +52,23 @@ def evaluate() -> None:
     arguments.log(f"{len(pairs):,} pairs from {source}, weights {weights}")
     vocabularies = run.vocabularies()
     model = run.load_model(vocabularies, weights)
-    scores = sorted(Perplexity(model, vocabularies).scores(pairs))
+    scores = sorted(Perplexity(model, vocabularies).scores(problem.texts(*pair) for pair in pairs))
     figures = summary(scores)
     outputs = None
     if not args.no_decode:
         with tqdm(total=len(pairs), unit="sentence", desc="decoding", disable=None) as bar:
             results = Decoder(model, vocabularies, problem).translate(
-                (pair[0] for pair in pairs), beam_size=args.beam_size, alpha=args.alpha, progress=bar.update
+                (pair[0] for pair in pairs),
+                beam_size=args.beam_size,
+                alpha=args.alpha,
+                constrained=not args.unconstrained,
+                progress=bar.update,
             )
         outputs = [hypotheses[0] for hypotheses in results]
         categories = [problem.category(line) for line, _ in pairs]
         texts = [output.text for output in outputs]
         figures.update(metrics.evaluate(problem.metric, texts, [target for _, target in pairs], categories))
+        figures.update(metrics.shares([output.details for output in outputs]))
     if args.per_line:
         _write_lines(args.per_line, scores, outputs)
     if args.json:
@@ -80,7 +86,7 @@ def _write_lines(path: str, scores, outputs) -> None:
             entry = {"line": score.line + 1, "log_prob": score.log_prob, "tokens": score.tokens}
             if outputs:
                 output = outputs[score.line]
-                entry.update(output=output.text, output_score=output.score, output_log_prob=output.log_prob)
+                entry.update(output=output.text, output_score=output.score, output_log_prob=output.log_prob, **output.details)
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 

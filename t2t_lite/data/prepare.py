@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from t2t_lite.data.sources import DATA_DIR, MissingSplit, Source
+from t2t_lite.data.sources import DATA_DIR, MissingSplit
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 from t2t_lite.problem import Problem
 
@@ -31,24 +31,27 @@ def prepare(problem: Problem, log: Callable[[str], None] = _to_stderr) -> Vocabu
             log(f"{split}: {source.check():,} pairs from {source}")
     if given:
         log(f"vocabulary: {given.size:,} sub-words, given: {problem.vocab}")
-        return Vocabularies(given, given, shared=True)
     if problem.shared_vocabulary:
-        vocabulary = _vocabulary(problem, train, (0, 1), "", log)
+        vocabulary = given or _vocabulary(problem, (0, 1), problem.subword_model, "", log)
         return Vocabularies(vocabulary, vocabulary, shared=True)
-    source = _vocabulary(problem, train, (0,), ".source", log)
-    return Vocabularies(source, _vocabulary(problem, train, (1,), ".target", log), shared=False)
+    source = given or _vocabulary(problem, (0,), problem.subword_model, ".source", log)
+    target = _vocabulary(problem, (1,), problem.target_subword_model or problem.subword_model, ".target", log)
+    return Vocabularies(source, target, shared=False)
 
 
-def _vocabulary(problem: Problem, train: Source, sides: tuple[int, ...], suffix: str, log) -> Vocabulary:
-    size = problem.subwords()
-    name = f"{problem.name}.{problem.subword_model}.{size}.{train.fingerprint()}{suffix}.model"
+def _vocabulary(problem: Problem, sides: tuple[int, ...], model_type: str, suffix: str, log) -> Vocabulary:
+    train = problem.examples("train")
+    size = problem.subwords() if model_type != "word" else None
+    name = f"{problem.name}.{model_type}{f'.{size}' if size else ''}.{train.fingerprint()}{suffix}.model"
     path = Path(problem.data_dir or DATA_DIR).expanduser() / name
+    side = suffix.removeprefix(".") + " " * bool(suffix)
     if path.is_file():
-        log(f"vocabulary: {size:,} sub-words, trained earlier: {path}")
-        return Vocabulary.load(path)
-    log(f"vocabulary: training {size:,} sub-words ({problem.subword_model}) ...")
+        vocabulary = Vocabulary.load(path)
+        log(f"{side}vocabulary: {vocabulary.size:,} sub-words, trained earlier: {path}")
+        return vocabulary
+    log(f"{side}vocabulary: training{f' {size:,} sub-words' if size else ''} ({model_type}) ...")
     sentences = (pair[side] for pair in train.pairs() for side in sides)
-    vocabulary = Vocabulary.train(sentences, size, model_type=problem.subword_model)
+    vocabulary = Vocabulary.train(sentences, size, model_type=model_type)
     vocabulary.save(path)
     log(f"vocabulary: written to {path}")
     return vocabulary

@@ -48,7 +48,7 @@ class Vocabulary:
     def train(
         cls,
         sentences: Iterable[str],
-        size: int,
+        size: int | None,
         *,
         model_type: str = "bpe",
         seed: int = 1,
@@ -58,17 +58,20 @@ class Vocabulary:
         """Learns `size` sub-words from a seeded sample of at most `sample` sentences.
 
         Args:
-            model_type: SentencePiece's: `bpe` or `unigram`.
+            size: sub-words, the special ones included; None for `word`, which keeps all.
+            model_type: SentencePiece's: `bpe`, `unigram`, or `word`: what stands between spaces is never split.
             user_symbols: texts that always are one sub-word.
 
         Raises UserError for a size that the sentences do not allow, naming the nearest that they do.
         """
         model = io.BytesIO()
+        whole_words = model_type == "word"
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(_sample(sentences, sample, seed)),
                 model_writer=model,
-                vocab_size=size,
+                vocab_size=size or 1_000_000,  # not read where all are kept
+                use_all_vocab=whole_words,
                 model_type=model_type,
                 pad_id=PAD,
                 eos_id=EOS,
@@ -76,7 +79,7 @@ class Vocabulary:
                 bos_id=-1,
                 normalization_rule_name="identity",
                 remove_extra_whitespaces=False,
-                byte_fallback=True,
+                byte_fallback=not whole_words,
                 character_coverage=0.9999,  # rarer characters are spelled in bytes
                 user_defined_symbols=list(user_symbols),
                 minloglevel=2,

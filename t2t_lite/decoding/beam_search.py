@@ -1,5 +1,5 @@
-"""Beam search (section 6.1) over an abstract step function: pure tensor operations with static shapes, so it runs in a
-graph, under XLA and on any device.
+"""Beam search (section 6.1) over an abstract step function: pure tensor operations, so it runs in a graph, under XLA and
+on any device.
 
 A row of the batch is one sentence; it has W *alive* hypotheses that still grow and W *finished* ones that ended in EOS.
 Each step extends every alive hypothesis by every symbol and keeps the best 2W extensions: those that end in EOS compete
@@ -8,6 +8,10 @@ for a place among the finished, the best W others are the next alive. At most W 
 Hypotheses are ranked by `log_prob / length_penalty`. A row is done when no alive hypothesis can still enter its n best,
 or at its own limit. A hypothesis that reaches the limit is cut there, without EOS; such ones are returned, best first,
 only for places that no finished hypothesis takes. Rows share nothing but the loop: none depends on the others.
+
+Under XLA all shapes are static, and the loop runs until the last row is done. Otherwise it runs in stages: each begins by
+leaving out the rows that are done, and with caches just long enough for its steps, since a step's time is mostly spent on
+reordering and reading them.
 
 Shapes: B batch, W beam width, C candidates, L maximal output length, P prefix length, V vocabulary, N n_best.
 """
@@ -23,7 +27,12 @@ from t2t_lite.data.tokenizer import EOS, PAD, UNK
 # `ids`: the symbols at `position - 1`, PAD at position 0. Tensors of `memory` begin with [B], of `cache` with [B, W].
 Step = Callable[[tf.Tensor, tf.Tensor, Any, Any], tuple[tf.Tensor, Any]]
 
+# (ids int32 [B, W], position int32 [], grammar) -> (bool [B, W, V]: the symbols that may come at `position`, grammar)
+# `ids` as for Step; tensors of `grammar` begin with [B, W]. `decoding.constraint` makes one.
+Allow = Callable[[tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
+
 _NONE = float("-inf")  # log probability and score of a place that no hypothesis has taken
+STAGE = 16  # steps between two occasions to leave out rows that are done
 
 
 class Hypotheses(NamedTuple):
@@ -34,15 +43,25 @@ class Hypotheses(NamedTuple):
     scores: tf.Tensor  # float32 [B, N], log_probs / length_penalty
 
 
+class _Rows(NamedTuple):
+    """What stays the same while a row is searched for."""
+
+    memory: Any  # nest of [B, ...]
+    limits: tf.Tensor  # int32 [B]
+    prefix: tf.Tensor  # int32 [B, P]
+
+
 class _State(NamedTuple):
-    position: tf.Tensor  # int32 [], symbols that the alive hypotheses have
+    """What changes."""
+
     alive_ids: tf.Tensor  # int32 [B, W, L]
     alive_log_probs: tf.Tensor  # float32 [B, W], best first
     finished_ids: tf.Tensor  # int32 [B, W, L]
     finished_log_probs: tf.Tensor  # float32 [B, W]
     finished_scores: tf.Tensor  # float32 [B, W], best first
     done: tf.Tensor  # bool [B]
-    cache: Any  # nest of [B, W, ...]
+    cache: Any  # nest of [B, W, ...], the step's
+    grammar: Any  # nest of [B, W, ...], what says which symbols may come next
 
 
 def length_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
@@ -58,46 +77,57 @@ def beam_search(
     beam_size: int,
     alpha: float,
     limits: tf.Tensor,
-    max_length: int,
+    max_length: int | tf.Tensor,
     prefix: tf.Tensor | None = None,
+    allow: Allow | None = None,
+    grammar: Any = (),
     forbidden: Sequence[int] = (PAD, UNK),
     n_best: int = 1,
     candidates: int | None = None,
+    grow: Callable[[Any], Any] | None = None,
 ) -> Hypotheses:
     """The n best outputs of each row.
 
     Args:
-        step: gives the logits of the next symbol. It may mask them: log probabilities are taken of what it returns.
+        step: gives the logits of the next symbol.
         memory: nest of constants, [B, ...]; handed to `step`, never tiled over beams and never reordered.
         cache: nest of what `step` carries along, [B, W, ...]; reordered over W after each step.
         beam_size: W. With 1 the search is greedy.
         alpha: exponent of the length penalty, at least 0.
         limits: int32 [B], how many symbols a row's output may have, EOS included.
-        max_length: L, bounds all limits.
+        max_length: L, bounds all limits; may be a tensor where `grow` is given.
         prefix: int32 [B, P], what each row's output must begin with, PAD after its end; all PAD: anything. Its symbols
             count in the log probability as the model sees them.
-        forbidden: ids never generated. They keep their share of probability, so that scores are the model's own.
+        allow: says which symbols may come next; None: all.
+        grammar: nest of what `allow` carries along, [B, W, ...]; reordered like the cache.
+        forbidden: ids never generated. They, and what is not allowed, keep their share of probability, so that scores are
+            the model's own.
         n_best: N, at most W. The first of n are the same for every n.
         candidates: C, extensions kept at each step. Default 2W; 1 for W = 1, where a second one would keep growing
             beside an EOS that was the most probable symbol, and "greedy" would not be argmax.
+        grow: adds room for STAGE more positions to the cache, which has none at the start. None: the cache has room for all,
+            shapes are static, as XLA needs them.
     """
-    batch, candidates = limits.shape[0], candidates or (2 * beam_size if beam_size > 1 else 1)
-    limits = tf.minimum(limits, max_length)
+    candidates = candidates or (2 * beam_size if beam_size > 1 else 1)
+    batch = size(limits, 0)
+    prefix = tf.zeros([batch, 1], tf.int32) if prefix is None else prefix
+    rows = _Rows(memory, tf.minimum(limits, max_length), prefix)
 
-    def extend(state: _State) -> _State:
-        last = state.alive_ids[:, :, tf.maximum(state.position - 1, 0)]  # [B, W]; all PAD at position 0
-        logits, cache = step(last, state.position, memory, state.cache)
-        log_probs, symbols = _best_symbols(logits, candidates, forbidden, prefix, state.position)  # [B, W, K] each
+    def extend(position: tf.Tensor, rows: _Rows, state: _State) -> _State:
+        last = state.alive_ids[:, :, tf.maximum(position - 1, 0)]  # [B, W]; all PAD at position 0
+        logits, cache = step(last, position, rows.memory, state.cache)
+        allowed, grammar = allow(last, position, state.grammar) if allow else (None, state.grammar)
+        log_probs, symbols = _best_symbols(logits, allowed, candidates, forbidden, rows.prefix, position)  # [B, W, K] each
 
         # The best C of the W * K extensions.
         width = log_probs.shape[2]
-        log_probs = tf.reshape(state.alive_log_probs[:, :, None] + log_probs, [batch, beam_size * width])
+        log_probs = tf.reshape(state.alive_log_probs[:, :, None] + log_probs, [-1, beam_size * width])
         log_probs, index = tf.math.top_k(log_probs, candidates)  # [B, C]
-        symbols = _take(tf.reshape(symbols, [batch, beam_size * width]), index)
+        symbols = _take(tf.reshape(symbols, [-1, beam_size * width]), index)
         parents = index // width
-        at_position = tf.range(max_length) == state.position
+        at_position = tf.range(max_length) == position
         ids = tf.where(at_position, symbols[:, :, None], _take(state.alive_ids, parents))  # [B, C, L]
-        length = state.position + 1
+        length = position + 1
         ends = symbols == EOS
 
         # Finished: the old ones and those that end now. Old ones come first, so that they win ties.
@@ -112,62 +142,97 @@ def beam_search(
         alive_log_probs = tf.where(state.done[:, None], state.alive_log_probs, alive_log_probs)
         alive_ids = tf.where(state.done[:, None, None], state.alive_ids, _take(ids, index))
         if beam_size > 1:
-            cache = tf.nest.map_structure(lambda tensor: _take(tensor, _take(parents, index)), cache)
+            parents = _take(parents, index)
+            cache, grammar = tf.nest.map_structure(lambda tensor: _take(tensor, parents), (cache, grammar))
 
         # Log probabilities only fall, so this is the best score that an alive hypothesis can still reach.
-        bound = alive_log_probs[:, 0] / length_penalty(limits, alpha)
-        done = state.done | (finished_scores[:, n_best - 1] >= bound) | (length >= limits)
-        return _State(length, alive_ids, alive_log_probs, finished_ids, finished_log_probs, finished_scores, done, cache)
+        bound = alive_log_probs[:, 0] / length_penalty(rows.limits, alpha)
+        done = state.done | (finished_scores[:, n_best - 1] >= bound) | (length >= rows.limits)
+        return _State(alive_ids, alive_log_probs, finished_ids, finished_log_probs, finished_scores, done, cache, grammar)
+
+    def run(position: tf.Tensor, rows: _Rows, state: _State, steps) -> tuple[tf.Tensor, _State]:
+        """At most so many steps, fewer where all rows are done before."""
+        return tf.while_loop(
+            lambda position, state: ~tf.reduce_all(state.done),
+            lambda position, state: (position + 1, extend(position, rows, state)),
+            (position, state),
+            maximum_iterations=steps,
+        )
+
+    def best(rows: _Rows, state: _State) -> Hypotheses:
+        # Place n: the n-th finished one, or, where there are only F < n, the (n - F)-th of those cut at the limit.
+        count = tf.reduce_sum(tf.cast(state.finished_scores > _NONE, tf.int32), axis=1, keepdims=True)  # F: [B, 1]
+        place = tf.range(n_best)[None, :]
+        index = tf.where(place < count, place, beam_size + place - count)  # [B, N] into finished + alive
+        cut_scores = state.alive_log_probs / length_penalty(rows.limits, alpha)[:, None]
+        return Hypotheses(
+            _take(tf.concat([state.finished_ids, state.alive_ids], 1), index),
+            _take(tf.concat([state.finished_log_probs, state.alive_log_probs], 1), index),
+            _take(tf.concat([state.finished_scores, cut_scores], 1), index),
+        )
 
     no_ids = tf.zeros([batch, beam_size, max_length], tf.int32)
     none = tf.fill([batch, beam_size], _NONE)
     start = _State(
-        position=tf.constant(0),
         alive_ids=no_ids,
         # One empty hypothesis; W equal ones would stay equal.
         alive_log_probs=tf.concat([tf.zeros([batch, 1]), none[:, 1:]], 1),
         finished_ids=no_ids,
         finished_log_probs=none,
         finished_scores=none,
-        done=limits <= 0,
+        done=rows.limits <= 0,
         cache=cache,
+        grammar=grammar,
     )
-    (end,) = tf.while_loop(
-        lambda state: ~tf.reduce_all(state.done),
-        lambda state: (extend(state),),
-        (start,),
-        maximum_iterations=max_length,
+    if grow is None:
+        _, end = run(tf.constant(0), rows, start, max_length)
+        return best(rows, end)
+
+    def stage(position, numbers, rows, state, found):
+        going = tf.where(~state.done)[:, 0]
+        numbers, rows, state = tf.nest.map_structure(lambda tensor: tf.gather(tensor, going), (numbers, rows, state))
+        position, state = run(position, rows, state._replace(cache=grow(state.cache)), STAGE)
+        found = [tf.tensor_scatter_nd_update(*pair) for pair in zip(found, [numbers[:, None]] * 3, best(rows, state))]
+        return position, numbers, rows, state, Hypotheses(*found)
+
+    variables = (tf.constant(0), tf.range(batch), rows, start, best(rows, start))
+    *_, found = tf.while_loop(
+        lambda position, numbers, rows, state, found: ~tf.reduce_all(state.done),
+        stage,
+        variables,
+        shape_invariants=_shapes_of_stages(variables, start._replace(cache=grow(cache))),
     )
-
-    # Place n: the n-th finished one, or, where there are only F < n, the (n - F)-th of those cut at the limit.
-    count = tf.reduce_sum(tf.cast(end.finished_scores > _NONE, tf.int32), axis=1, keepdims=True)  # F: [B, 1]
-    place = tf.range(n_best)[None, :]
-    index = tf.where(place < count, place, beam_size + place - count)  # [B, N] into finished + alive
-    cut_scores = end.alive_log_probs / length_penalty(limits, alpha)[:, None]
-    return Hypotheses(
-        _take(tf.concat([end.finished_ids, end.alive_ids], 1), index),
-        _take(tf.concat([end.finished_log_probs, end.alive_log_probs], 1), index),
-        _take(tf.concat([end.finished_scores, cut_scores], 1), index),
-    )
+    return found
 
 
-def _best_symbols(logits, count, forbidden, prefix, position) -> tuple[tf.Tensor, tf.Tensor]:
+def _shapes_of_stages(variables: tuple, grown: _State) -> tuple:
+    """What stays of the loop variables' shapes when rows are left out and the cache grows."""
+
+    def common(a: tf.Tensor, b: tf.Tensor) -> tf.TensorShape:
+        same = [m if m == n else None for m, n in zip(a.shape, b.shape)]
+        return tf.TensorShape([None, *same[1:]] if same else [])
+
+    return tf.nest.map_structure(common, variables, (*variables[:3], grown, variables[4]))
+
+
+def _best_symbols(logits, allowed, count, forbidden, prefix, position) -> tuple[tf.Tensor, tf.Tensor]:
     """Log probabilities and ids [B, W, K] of the `count` best symbols after each hypothesis, best first.
 
     K is larger than `count` by the number of forbidden ids, which stay in with -inf: masking K symbols is cheaper than
     masking V. For the same reason only K of the V log probabilities are computed.
     """
-    values, symbols = tf.math.top_k(logits, min(count + len(forbidden), logits.shape[2]))
-    normaliser = log_sum_exp(logits, values[:, :, :1])
+    candidates = logits if allowed is None else tf.where(allowed, logits, _NONE)
+    values, symbols = tf.math.top_k(candidates, min(count + len(forbidden), logits.shape[2]))
+    maximum = values[:, :, :1] if allowed is None else tf.reduce_max(logits, axis=2, keepdims=True)
+    normaliser = log_sum_exp(logits, maximum)
     for symbol in forbidden:
         values = tf.where(symbols == symbol, _NONE, values)
-    if prefix is not None:
-        # Within a row's prefix its symbol is the only choice.
-        symbol, forced = prefix_symbol(prefix, position)  # [B], [B]
-        value = tf.gather(logits, symbol[:, None], axis=2, batch_dims=1)  # [B, W, 1]
-        only = tf.concat([value, tf.fill([*values.shape[:2], values.shape[2] - 1], _NONE)], 2)
-        values = tf.where(forced[:, None, None], only, values)
-        symbols = tf.where(forced[:, None, None], symbol[:, None, None], symbols)
+    # Within a row's prefix its symbol is the only choice.
+    symbol, forced = prefix_symbol(prefix, position)  # [B], [B]
+    value = tf.gather(logits, symbol[:, None], axis=2, batch_dims=1)  # [B, W, 1]
+    only = tf.where(tf.range(values.shape[2]) == 0, value, _NONE)  # [B, W, K]
+    values = tf.where(forced[:, None, None], only, values)
+    symbols = tf.where(forced[:, None, None], symbol[:, None, None], symbols)
     return values - normaliser, symbols
 
 
@@ -178,8 +243,15 @@ def log_sum_exp(logits: tf.Tensor, maximum: tf.Tensor) -> tf.Tensor:
 
 def prefix_symbol(prefix: tf.Tensor, position: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The symbol of each row's prefix at `position`, and whether there is one: int32 [B], bool [B]."""
-    symbol = tf.where(position < prefix.shape[1], prefix[:, tf.minimum(position, prefix.shape[1] - 1)], PAD)
+    length = size(prefix, 1)
+    symbol = tf.where(position < length, prefix[:, tf.minimum(position, length - 1)], PAD)
     return symbol, symbol != PAD
+
+
+def size(tensor: tf.Tensor, axis: int) -> int | tf.Tensor:
+    """A number where the graph knows it, as XLA must, else a tensor."""
+    static = tensor.shape[axis]
+    return tf.shape(tensor)[axis] if static is None else static
 
 
 def _take(tensor: tf.Tensor, index: tf.Tensor) -> tf.Tensor:

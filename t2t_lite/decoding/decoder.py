@@ -11,7 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.data.tokenizer import PAD, Vocabularies
-from t2t_lite.decoding.beam_search import Hypotheses, beam_search
+from t2t_lite.decoding.beam_search import STAGE, Hypotheses, beam_search, size
+from t2t_lite.decoding.constraint import Brackets
 from t2t_lite.decoding.sampling import sample
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
@@ -19,7 +20,7 @@ from t2t_lite.problem import Problem
 
 _WINDOW = 4096  # lines read, sorted and decoded at a time, per device: memory does not grow with the file
 # Bounds rows * W * (S + L) of a batch, which its caches grow with.
-_BATCH_TOKENS, _BATCH_TOKENS_GPU = 32_768, 131_072
+_BATCH_TOKENS, _BATCH_TOKENS_GPU = 65_536, 131_072
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Hypothesis:
     text: str
     score: float  # log_prob / length penalty
     log_prob: float  # of all its sub-words, EOS included
+    details: dict = dataclasses.field(default_factory=dict)  # what else the problem says of it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +50,7 @@ class _Search:
     extra_length: int
     n_best: int
     sampling: Sampling | None
+    constrained: bool
 
     def __post_init__(self):
         for name, least in ("beam_size", 1), ("n_best", 1), ("alpha", 0), ("extra_length", 0):
@@ -114,9 +117,10 @@ class Decoder:
         self.vocabularies, self.problem = vocabularies, problem
         self.devices = list(devices or gpus or ["CPU:0"])
         self.batch_tokens = batch_tokens or (_BATCH_TOKENS_GPU if gpus else _BATCH_TOKENS)
-        xla = bool(gpus) if xla is None else xla
+        self._xla = bool(gpus) if xla is None else xla
         models = [model, *(_copy(model, device) for device in self.devices[1:])]
-        self._programs = [_Program(*pair, xla) for pair in zip(models, self.devices)]
+        self._grammar = problem.grammar(vocabularies)
+        self._programs = [_Program(*pair, self._grammar, self._xla) for pair in zip(models, self.devices)]
 
     def translate(self, lines: Iterable[str], **options) -> list[list[Hypothesis]]:
         """All of `stream`'s results at once."""
@@ -132,6 +136,7 @@ class Decoder:
         n_best: int = 1,
         prefixes: Iterable[str] | None = None,
         sampling: Sampling | None = None,
+        constrained: bool = True,
         seed: int = 1,
         progress: Callable[[int], object] = lambda count: None,
     ) -> Iterator[list[Hypothesis]]:
@@ -144,6 +149,7 @@ class Decoder:
             n_best: how many hypotheses a line gets at most.
             prefixes: what each line's output must begin with; an empty one leaves it free.
             sampling: draw n_best outputs instead of searching.
+            constrained: obey the grammar of outputs, where the problem has one; prefixes go without it.
             seed: of the samples; a line's follow from it and from the line's number.
             progress: called with the number of lines just done.
         """
@@ -154,7 +160,10 @@ class Decoder:
             defaults.extra_length if extra_length is None else extra_length,
             n_best,
             sampling,
+            constrained and self._grammar is not None,
         )
+        if prefixes is not None and search.constrained:
+            raise UserError(f"problem {self.problem.name} has a grammar of outputs, which may forbid a prefix; turn it off first")
         rows = self._rows(lines, prefixes)
         while window := list(itertools.islice(rows, _WINDOW * len(self.devices))):
             empty = [row for row in window if not row.line.strip()]
@@ -197,14 +206,16 @@ class Decoder:
                 yield future.result()
 
     def _batches(self, rows: list[_Row], search: _Search) -> Iterator[tuple[list[_Row], int, int]]:
-        """Cuts the rows, longest first, into (rows, B, S), all from a short list of shapes."""
+        """Cuts the rows, longest first, into (rows, B, S). For XLA, which compiles each, from a short list of shapes."""
         rows = sorted(rows, key=lambda row: row.length, reverse=True)
         while rows:
-            source_length = _round_up(rows[0].length)
+            source_length = _round_up(rows[0].length) if self._xla else rows[0].length
             tokens = search.width * (2 * source_length + search.extra_length)  # W * (S + L) of one row
-            size = 1 << (max(self.batch_tokens // tokens, 1).bit_length() - 1)  # the largest power of two that fits
+            size = max(self.batch_tokens // tokens, 1)
+            if self._xla:
+                size = 1 << (size.bit_length() - 1)  # the largest power of two that fits
             batch, rows = rows[:size], rows[size:]
-            yield batch, min(size, 1 << (len(batch) - 1).bit_length()), source_length
+            yield batch, min(size, 1 << (len(batch) - 1).bit_length()) if self._xla else len(batch), source_length
 
     def _decode_batch(
         self, program: "_Program", rows: list[_Row], size: int, source_length: int, search: _Search, seed: int
@@ -221,40 +232,46 @@ class Decoder:
         uniforms = _uniforms(seed, rows, [size, search.width, max_length]) if search.sampling else None
         ids, log_probs, scores = program(inputs, prefix, limits, uniforms, search)
         for row, row_ids, row_log_probs, row_scores in zip(rows, ids, log_probs, scores):
-            texts = self._text(row_ids.tolist(), row.line)
+            texts = self.vocabularies.target.decode_lines(row_ids.tolist())
             row.outputs = [
-                Hypothesis(text, float(score), float(log_prob))
+                Hypothesis(
+                    # One output is one line, so line ends that the model spells out become spaces.
+                    self.problem.output_text(text, row.line).replace("\r", " ").replace("\n", " "),
+                    float(score),
+                    float(log_prob),
+                    self.problem.output_details(text, row.line),
+                )
                 for text, score, log_prob in zip(texts, row_scores, row_log_probs)
                 if np.isfinite(log_prob)  # -inf: fewer than n_best exist
             ]
         return len(rows)
 
-    def _text(self, ids: Iterable[Sequence[int]], line: str) -> list[str]:
-        texts = self.vocabularies.target.decode_lines(ids)
-        # One output is one line, so line ends that the model spells out become spaces.
-        return [self.problem.output_text(text, line).replace("\r", " ").replace("\n", " ") for text in texts]
-
 
 class _Program:
-    """The model on one device, with a compiled function for each way to search; each keeps one graph a shape."""
+    """The model on one device, with a function for each way to search: one graph a shape for XLA, else one for all."""
 
-    def __init__(self, model: Transformer, device: str, xla: bool):
-        self._model, self._device, self._xla = model, device, xla
+    def __init__(self, model: Transformer, device: str, grammar: Brackets | None, xla: bool):
+        self._model, self._device, self._grammar, self._xla = model, device, grammar, xla
         self._functions: dict[_Search, tf.types.experimental.PolymorphicFunction] = {}
 
     def __call__(self, inputs, prefix, limits, uniforms, search: _Search) -> list[np.ndarray]:
         if search not in self._functions:
             run = functools.partial(self._search, search)
-            self._functions[search] = tf.function(run, autograph=False, jit_compile=self._xla)
+            self._functions[search] = tf.function(
+                run, None if self._xla else _any_shape(search), autograph=False, jit_compile=self._xla
+            )
         with tf.device(self._device):
-            arrays = (inputs, prefix, limits, uniforms)
-            tensors = [None if array is None else tf.constant(array) for array in arrays]
+            tensors = [tf.constant(array) for array in (inputs, prefix, limits, uniforms) if array is not None]
             return [tensor.numpy() for tensor in self._functions[search](*tensors)]
 
-    def _search(self, search: _Search, inputs, prefix, limits, uniforms) -> Hypotheses:
+    def _search(self, search: _Search, inputs, prefix, limits, uniforms=None) -> Hypotheses:
         """inputs int32 [B, S], prefix int32 [B, L], limits int32 [B], uniforms float32 [B, W, L] or None."""
-        memory, cache = self._model.start(inputs, search.width, prefix.shape[1])
+        in_stages = not self._xla and not search.sampling
+        max_length = size(prefix, 1)
+        memory, cache = self._model.start(inputs, search.width, 0 if in_stages else max_length)
         arguments = dict(memory=memory, cache=cache, limits=limits, prefix=prefix, alpha=search.alpha)
+        if search.constrained:
+            arguments["allow"], arguments["grammar"] = self._grammar.start(inputs, limits, search.width)
         if search.sampling:
             return sample(
                 self._model.step,
@@ -266,10 +283,18 @@ class _Program:
         return beam_search(
             self._model.step,
             beam_size=search.beam_size,
-            max_length=prefix.shape[1],
+            max_length=max_length,
             n_best=search.n_best,
+            grow=(lambda cache: self._model.grow_cache(cache, STAGE)) if in_stages else None,
             **arguments,
         )
+
+
+def _any_shape(search: _Search) -> list:
+    """The arguments' specifications where B, S and L differ from call to call."""
+    inputs, prefix, limits = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None, None], [None]))
+    uniforms = tf.TensorSpec([None, search.width, None], tf.float32)
+    return [inputs, prefix, limits, *([uniforms] if search.sampling else [])]
 
 
 def _copy(model: Transformer, device: str) -> Transformer:

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
-from t2t_lite.decoding.beam_search import Hypotheses, Step, length_penalty, log_sum_exp, prefix_symbol
+from t2t_lite.decoding.beam_search import Allow, Hypotheses, Step, length_penalty, log_sum_exp, prefix_symbol, size
 
 
 def sample(
@@ -20,32 +20,37 @@ def sample(
     alpha: float,
     limits: tf.Tensor,
     prefix: tf.Tensor | None = None,
+    allow: Allow | None = None,
+    grammar: Any = (),
     forbidden: Sequence[int] = (PAD, UNK),
 ) -> Hypotheses:
     """W outputs of each row, each symbol drawn from softmax(logits / temperature), in the order of their scores.
 
     Args:
-        step, memory, cache, alpha, limits, prefix, forbidden: as `beam_search` takes them.
+        step, memory, cache, alpha, limits, prefix, allow, grammar, forbidden: as `beam_search` takes them.
         uniforms: float32 [B, W, L] in [0, 1), all the chance there is: the same numbers draw the same outputs.
         temperature: above 0. Log probabilities and scores are the model's own, at temperature 1.
         top_k: draw from the k most probable symbols only; None: from all.
     """
-    batch, samples, max_length = uniforms.shape
+    batch, samples, max_length = (size(uniforms, axis) for axis in range(3))
     limits = tf.minimum(limits, max_length)[:, None]  # [B, 1]
 
-    def extend(position, ids, log_probs, done, cache):
+    def extend(position, ids, log_probs, done, cache, grammar):
         last = ids[:, :, tf.maximum(position - 1, 0)]
         logits, cache = step(last, position, memory, cache)
-        size = logits.shape[2]
+        symbols = logits.shape[2]
         allowed = logits
+        if allow:
+            mask, grammar = allow(last, position, grammar)
+            allowed = tf.where(mask, allowed, float("-inf"))
         for symbol in forbidden:
-            allowed = tf.where(tf.range(size) == symbol, float("-inf"), allowed)
+            allowed = tf.where(tf.range(symbols) == symbol, float("-inf"), allowed)
         if top_k is None:
             drawn = _draw(allowed / temperature, uniforms[:, :, position])  # [B, W]
         else:
-            best, symbols = tf.math.top_k(allowed, min(top_k, size))
+            best, candidates = tf.math.top_k(allowed, min(top_k, symbols))
             drawn = _draw(best / temperature, uniforms[:, :, position])
-            drawn = tf.gather(symbols, drawn, axis=2, batch_dims=2)
+            drawn = tf.gather(candidates, drawn, axis=2, batch_dims=2)
         if prefix is not None:
             symbol, forced = prefix_symbol(prefix, position)
             drawn = tf.where(forced[:, None], symbol[:, None], drawn)
@@ -55,10 +60,10 @@ def sample(
         ids = tf.where((tf.range(max_length) == position) & ~done[:, :, None], drawn[:, :, None], ids)
         log_probs = tf.where(done, log_probs, log_probs + drawn_log_probs)
         done = done | (drawn == EOS) | (position + 1 >= limits)
-        return position + 1, ids, log_probs, done, cache
+        return position + 1, ids, log_probs, done, cache, grammar
 
-    _, ids, log_probs, _, _ = tf.while_loop(
-        lambda position, ids, log_probs, done, cache: ~tf.reduce_all(done),
+    _, ids, log_probs, *_ = tf.while_loop(
+        lambda position, ids, log_probs, done, cache, grammar: ~tf.reduce_all(done),
         extend,
         (
             tf.constant(0),
@@ -66,6 +71,7 @@ def sample(
             tf.zeros([batch, samples]),
             tf.broadcast_to(limits <= 0, [batch, samples]),
             cache,
+            grammar,
         ),
         maximum_iterations=max_length,
     )

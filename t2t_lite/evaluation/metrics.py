@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from t2t_lite.errors import unknown
 from t2t_lite.evaluation.bleu import corpus_bleu, corpus_chrf
+from t2t_lite.evaluation.bracketing import bracketing
 
 Figures = dict[str, float]  # name -> 0 to 100, more is better; checkpoints are compared by the first
 
@@ -20,7 +21,13 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Figures
     return {"exact_match": 100.0 * equal / len(references), "bleu": score.value}
 
 
-METRICS: dict[str, Callable[[Sequence[str], Sequence[str]], Figures]] = {"bleu": bleu, "exact_match": exact_match}
+def shares(details: Sequence[dict]) -> Figures:
+    """The percentage of outputs of which each yes-or-no detail is true."""
+    names = [name for name, value in details[0].items() if isinstance(value, bool)] if details else []
+    return {name: 100.0 * sum(detail[name] for detail in details) / len(details) for name in names}
+
+
+METRICS: dict[str, Callable[[Sequence[str], Sequence[str]], Figures]] = {"bleu": bleu, "exact_match": exact_match, "f1": bracketing}
 
 
 def evaluate(

@@ -85,7 +85,7 @@ class DecoderLayer(keras.Layer):
         def attend_to_left(y):
             y = y[:, :, None]  # [B, W, D] -> [B, W, T=1, D]
             keys, values = self.self_attention.project_memory(y)  # [B, W, H, 1, K]
-            places = ops.arange(cache["keys"].shape[3])
+            places = ops.arange(ops.shape(cache["keys"])[3])
             here = ops.equal(places, position)[:, None]
             written["keys"] = ops.where(here, keys, cache["keys"])
             written["values"] = ops.where(here, values, cache["values"])
@@ -148,6 +148,11 @@ class Decoder(keras.Layer):
     def start_cache(self, batch, beam_size, max_length):
         """Each layer's empty cache."""
         return [layer.start_cache(batch, beam_size, max_length) for layer in self.layers]
+
+    def grow_cache(self, caches, positions):
+        """[B, W, H, L, K] -> [B, W, H, L + positions, K], zeros at the end, in each layer."""
+        padding = [[0, 0], [0, 0], [0, 0], [0, positions], [0, 0]]
+        return [{name: ops.pad(tensor, padding) for name, tensor in cache.items()} for cache in caches]
 
     def step(self, x, position, memories, memory_mask, caches):
         """One position through all layers: ([B, W, D], caches); arguments as `DecoderLayer.step`, one a layer."""

@@ -97,6 +97,10 @@ class Transformer(keras.Model):
         memory = {"layers": memories, "mask": padding_mask(inputs)}
         return memory, self.decoder.start_cache(ops.shape(inputs)[0], beam_size, max_length)
 
+    def grow_cache(self, cache, positions):
+        """Room for so many more positions at the end of the cache."""
+        return self.decoder.grow_cache(cache, positions)
+
     def step(self, ids, position, memory, cache):
         """One decoding step of W beams.
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.decoding.decoder import Decoder
-from t2t_lite.evaluation.metrics import evaluate
+from t2t_lite.evaluation.metrics import evaluate, shares
 from t2t_lite.evaluation.perplexity import Perplexity
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem
@@ -46,10 +46,12 @@ class DevSet:
 
     def evaluate(self) -> tuple[dict[str, float], list[str]]:
         """-> (figures, sample translations as lines to print)."""
-        figures = self._perplexity.figures(self._pairs)
+        figures = self._perplexity.figures(self._problem.texts(*pair) for pair in self._pairs)
         inputs, references = zip(*self._sample)
-        outputs = [best[0].text for best in self._decoder.translate(inputs)]
+        best = [hypotheses[0] for hypotheses in self._decoder.translate(inputs)]
+        outputs = [hypothesis.text for hypothesis in best]
         figures.update(evaluate(self._problem.metric, outputs, references))
+        figures.update(shares([hypothesis.details for hypothesis in best]))
         shown = range(0, len(inputs), max(1, len(inputs) // _SHOWN))[:_SHOWN]
         samples = [f"  in:  {inputs[i]}\n  out: {outputs[i]}\n  ref: {references[i]}" for i in shown]
         return figures, samples

@@ -50,7 +50,7 @@ class Trainer:
         self.run, self.hparams, self.log = run, run.hparams, log
         self._vocabularies = vocabularies
         self._slices = {"replicas": strategy.num_replicas_in_sync, "micro_batches": micro_batches}
-        self._source = run.problem.source("train")
+        self._source = run.problem.examples("train")
         self.lengths = sample_lengths(self._source, vocabularies)
         self.buckets = fit_buckets(
             self.lengths,

@@ -1,0 +1,173 @@
+"""Constituency parsing (section 6.3): sentences to trees, written as symbols after Vinyals et al. (2015), reference [37]."""
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import ClassVar
+
+from t2t_lite.data.sources import MissingSplit, Source
+from t2t_lite.errors import UserError, unknown
+from t2t_lite.problem import Decoding, Problem
+from t2t_lite.registry import register_problem
+from t2t_lite.trees.treebank import Mixed, TreebankFiles
+
+SPLITS = ("train", "dev", "test")
+FORMS = {"tags": ("normalised", "kept"), "closing": ("labelled", "plain")}
+WSJ_SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}  # section 6.3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParsingProblem(Problem):
+    """Sentences to constituency trees. A subclass gives `gold`, whose pairs are those of `trees.treebank.TreebankFiles`."""
+
+    tags: str = "normalised"  # normalised: every word is the symbol XX, as in [37]; kept: its part of speech
+    closing: str = "labelled"  # labelled: `)NP` closes `(NP`, as in [37]; plain: `)` closes any
+    skip_bad_trees: bool = False  # leave out and count broken trees instead of stopping
+    silver: tuple[str, ...] | None = None  # files or folders of automatically parsed trees, added to the training
+    silver_per_gold: int = 10  # silver trees before each gold one; the gold starts anew as often as need be
+
+    # Separate, since the two sides share no symbol: words are split into sub-words, tree symbols never are, and a softmax
+    # over the hundred or so of them costs a hundredth of one over the words' too.
+    shared_vocabulary: ClassVar[bool] = False
+    target_subword_model: ClassVar[str] = "word"
+    default_vocab_size: ClassVar[int] = 16_000  # section 6.3
+    decoding: ClassVar[Decoding] = Decoding(beam_size=21, alpha=0.3, extra_length=300)  # section 6.3
+    metric: ClassVar[str] = "f1"
+
+    def __post_init__(self):
+        for name, choices in FORMS.items():
+            if getattr(self, name) not in choices:
+                raise unknown(f"value of --{name}", getattr(self, name), choices)
+        if self.silver_per_gold < 1:
+            raise UserError(f"--silver_per_gold={self.silver_per_gold}: expected at least 1")
+
+    def gold(self, split: str) -> Source:
+        """The hand-annotated trees of `split`."""
+        raise NotImplementedError
+
+    def source(self, split):
+        if split not in SPLITS:
+            raise unknown("split", split, SPLITS)
+        if split != "train" or not self.silver:
+            return self.gold(split)
+        return Mixed(self.gold(split), TreebankFiles(self.silver, self.skip_bad_trees), self.silver_per_gold)
+
+    @property
+    def linearization(self):
+        """How a tree becomes symbols (`trees.linearization.Linearization`)."""
+        from t2t_lite.trees.linearization import Linearization
+
+        return Linearization(self.tags, self.closing)
+
+    def input_text(self, line):
+        # U+2581 is the vocabulary's mark of a space: a word that holds it would count as two.
+        return " ".join(words(line)).replace("\u2581", "_")
+
+    def target_text(self, reference):
+        from t2t_lite.trees.reader import parse_tree
+
+        return " ".join(self.linearization.symbols(parse_tree(reference)))
+
+    def output_text(self, text, line):
+        from t2t_lite.trees.reader import format_tree
+
+        return format_tree(self._parse(text, line).tree)
+
+    def output_details(self, text, line):
+        repairs = self._parse(text, line).repairs
+        return {"well_formed": not repairs, "repairs": repairs}
+
+    def _parse(self, text: str, line: str):
+        return self.linearization.tree(text.split(), words(line))
+
+    def grammar(self, vocabularies):
+        from t2t_lite.decoding.constraint import Brackets
+
+        pieces = [piece.removeprefix("\u2581") for piece in vocabularies.target.pieces(range(vocabularies.target.size))]
+        kinds = [self.linearization.kind(piece) for piece in pieces[3:]]  # after pad, EOS and UNK
+        labels = {label: number for number, label in enumerate(sorted({k.label for k in kinds if k.kind == "close"}), 1)}
+
+        def numbers(kind):
+            # With plain closing brackets there is one label to close, "", whatever was opened.
+            return [0, 0, 0] + [labels.get(k.label, labels.get("", 0)) if k.kind == kind else 0 for k in kinds]
+
+        return Brackets(
+            opens=numbers("open"),
+            closes=numbers("close"),
+            words=[False] * 3 + [k.kind == "word" for k in kinds],
+            begins_word=[p.startswith("\u2581") for p in vocabularies.source.pieces(range(vocabularies.source.size))],
+        )
+
+    def tokenize(self, line):
+        from nltk.tokenize import TreebankWordTokenizer
+
+        return " ".join(TreebankWordTokenizer().tokenize(line, convert_parentheses=True))
+
+    def pretty(self, text):
+        from t2t_lite.trees.drawing import pretty
+        from t2t_lite.trees.reader import parse_tree
+
+        return pretty(parse_tree(text)) if text else ""
+
+    def svg(self, text):
+        from t2t_lite.trees.drawing import svg
+        from t2t_lite.trees.reader import parse_tree
+
+        return svg(parse_tree(text)) if text else ""
+
+
+def words(line: str) -> list[str]:
+    """The words of a tokenised line, brackets in the treebanks' way: `( a )` -> -LRB-, a, -RRB-."""
+    from t2t_lite.trees.reader import escape
+
+    # Only the spaces of ASCII separate words: treebanks have U+00A0 inside tokens.
+    return [escape(word) for word in re.split(r"[ \t\r\n\f\v]+", line) if word]
+
+
+@register_problem
+class WsjParsing(ParsingProblem):
+    """Penn Treebank, WSJ sections 02-21, dev 22, test 23: the LDC's folders of .mrg files, in --raw_dir."""
+
+    def gold(self, split):
+        if self.raw_dir is None:
+            raise UserError(f"{self.name} needs --raw_dir, the LDC's folder that holds wsj/00 to wsj/24 (parsed, .mrg)")
+        folders = (f"{section:02}" for section in WSJ_SECTIONS[split])
+        return TreebankFiles([_wsj_folder(self.raw_dir) / folder for folder in folders], self.skip_bad_trees)
+
+
+@register_problem
+class WsjParsingSemisup(WsjParsing):
+    """wsj_parsing with automatically parsed trees of --silver added to the training (section 6.3's second setting)."""
+
+    default_vocab_size = 32_000  # section 6.3
+
+    def source(self, split):
+        if split == "train" and not self.silver:
+            raise UserError(f"{self.name} needs --silver with files of automatically parsed trees; without it is wsj_parsing")
+        return super().source(split)
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Treebank(ParsingProblem):
+    """Your own trees in Penn Treebank style: --train FILE ... --dev FILE ..., files or folders; --silver adds parsed ones."""
+
+    train: tuple[str, ...] | None = None
+    dev: tuple[str, ...] | None = None
+    test: tuple[str, ...] | None = None
+
+    default_vocab_size = 8_000
+
+    def gold(self, split):
+        if not getattr(self, split):
+            raise MissingSplit(f"{self.name} has no {split} split; give --{split} with files or folders of trees")
+        return TreebankFiles(getattr(self, split), self.skip_bad_trees)
+
+
+def _wsj_folder(raw_dir: str) -> Path:
+    """Where the folders of sections lie: `raw_dir` itself, or where the LDC's disks have them below it."""
+    for below in ("", "wsj", "mrg/wsj", "parsed/mrg/wsj", "combined/wsj", "treebank_3/parsed/mrg/wsj"):
+        folder = Path(raw_dir) / below
+        if (folder / "02").is_dir():
+            return folder
+    raise UserError(f"{raw_dir}: holds no folders 02 to 23 of WSJ sections, nor does a folder wsj or parsed/mrg/wsj below it")

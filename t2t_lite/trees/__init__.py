@@ -1,0 +1,1 @@
+"""Constituency trees: from treebank files to sequences of symbols, and back."""

@@ -1,0 +1,50 @@
+"""Trees as parsers are trained and scored on: without traces, function tags and indices."""
+
+import functools
+import re
+
+from nltk.tree import Tree
+
+TOP = "TOP"
+_ROOTS = "", TOP, "ROOT", "S1"
+_CATEGORY = re.compile("[^-=|]+")
+
+
+def clean(tree: Tree) -> Tree | None:
+    """The tree over its words alone, under one root TOP; None if it has no words.
+
+    - Traces (`-NONE-`) go, and every constituent that is empty without them.
+    - A root without a label, TOP, ROOT or S1 becomes TOP; above any other a TOP is added.
+    - Labels lose function tags and indices (see `bare_label`). Unary chains stay, X over X too.
+    """
+    is_root = tree.label() in _ROOTS and not (tree and isinstance(tree[0], str))
+    top = Tree(TOP, ())
+    open_ = [(top, iter(tree if is_root else (tree,)))]
+    while open_:
+        copy, children = open_[-1]
+        for node in children:
+            label = node.label()
+            if node and isinstance(node[0], str):
+                if label != "-NONE-":
+                    copy.append(Tree(bare_label(label), node))
+            else:
+                inner = Tree(bare_label(label), ())
+                copy.append(inner)
+                open_.append((inner, iter(node)))
+                break
+        else:
+            open_.pop()
+            if not copy and open_:
+                open_[-1][0].pop()
+    return top if top else None
+
+
+@functools.lru_cache(4096)
+def bare_label(label: str) -> str:
+    """The category alone: NP for NP-SBJ-1 and NP=2, PRT for PRT|ADVP, NNP for NNP|NN; -LRB-, `-` or `=` stay themselves.
+
+    Parsers are scored without function tags and indices: EVALB too compares labels up to the first `-` or `=` that does not
+    begin them. Of labels that the annotators left open the first is taken; EVALB's COLLINS.prm holds ADVP and PRT equal.
+    """
+    category = _CATEGORY.match(label)
+    return category[0] if category else label

@@ -1,0 +1,166 @@
+"""Bracketed trees as treebanks hold them, read from files and text, and written on one line.
+
+Every word stands alone under its tag, `(NN cat)`. Brackets inside a word are part of it where they pair up, `(NN x(y))`.
+A bracket alone, `(-LRB- ()`, is read as the word -LRB-, which is what other tools can read, and written so.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from nltk.tree import Tree
+
+from t2t_lite.data.sources import read_lines
+from t2t_lite.errors import UserError
+
+# Blanks are these only: a no-break space and the separators of Unicode are part of a word.
+_BLANK, _TEXT = r"[ \t\r\n]", r"[^ \t\r\n()]"
+_GROUP = rf"\((?:{_TEXT}|\({_TEXT}*\))*\)"  # brackets inside a word, to a depth of two
+_WORD = rf"(?>(?:{_GROUP})*{_TEXT}+(?:{_GROUP}|{_TEXT}+)*)"  # atomic: tried in one way only, so in linear time
+# A tag with its word in one match, since most of a treebank is those; else one bracket with its label, or one word.
+_TOKEN = re.compile(
+    rf"\({_BLANK}*({_TEXT}*)(?:(?<={_TEXT}){_BLANK}+(?:({_WORD}){_BLANK}*|([()]))\))?"  # 1: label, 2 or 3: word
+    rf"|(\)|{_WORD})"  # 4
+)
+# What lines between trees begin with: comments, the LDC's headers (`*x*x*`), the markup of the Chinese treebank.
+_COMMENTS = ";;", "%%", "#", "*", "<"
+
+_ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+_UNESCAPES = {escape: bracket for bracket, escape in _ESCAPES.items()}
+
+
+def escape(word: str) -> str:
+    """A word as treebanks write it: `(` is -LRB-, `[` is -LSB-, `{` is -LCB- and so on, inside a word too."""
+    return re.sub(r"[][(){}]", lambda match: _ESCAPES[match[0]], word)
+
+
+def unescape(word: str) -> str:
+    """The word that `escape` was given; one that held -LRB- itself comes back with `(`."""
+    return re.sub("-[LR][RSC]B-", lambda match: _UNESCAPES[match[0]], word)
+
+
+def read_trees(path, *, skip_bad: bool = False, on_skip: Callable[[UserError], None] | None = None) -> Iterator[Tree]:
+    """The trees of a file, plain or `.gz`, as they are in it: over many lines, one a line, or several a line.
+
+    A line that begins with a bracket in column 0 begins a tree, so the other lines of a tree must be indented. A tree that is
+    broken (brackets that do not pair up, words without a tag of their own, constituents without words) raises UserError
+    `path:line: ...` with the line it starts in. With `skip_bad` that error goes to `on_skip` instead, and reading goes on at
+    the next line that begins with a bracket. A tree that is nothing but a root, `(TOP)`, is no error: parsers write it where
+    they found none.
+    """
+    for first_line, text in _blocks(read_lines(Path(path))):
+        try:
+            yield from _trees(text)
+        except _Broken as broken:
+            error = UserError(f"{path}:{first_line + text.count(chr(10), 0, broken.start)}: {broken}")
+            if not skip_bad:
+                raise error from None
+            if on_skip:
+                on_skip(error)
+
+
+def parse_tree(text: str, name: str = "tree") -> Tree:
+    """The one tree that `text` holds, on one line or many. Raises UserError, beginning with `name`, for anything else."""
+    try:
+        trees = list(_trees(text))
+    except _Broken as broken:
+        raise UserError(f"{name}: {broken}") from None
+    if len(trees) != 1:
+        raise UserError(f"{name}: {len(trees) or 'no'} trees; expected one, such as (S (NN cat))")
+    return trees[0]
+
+
+def format_tree(tree: Tree) -> str:
+    """The tree on one line, as `parse_tree` reads it: `(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))`.
+
+    A round bracket in a word is written as its escape unless it is part of the word for the reader too, as in `x(y)`.
+    """
+    pieces = []
+    rest = [tree]
+    while rest:  # not recursive: a wrong output may be nested deeper than Python's stack
+        node = rest.pop()
+        if node is None:
+            pieces.append(")")
+        elif isinstance(node, str):
+            pieces.append(f" {_readable(node)}")
+        else:
+            pieces.append(f" ({node.label()}")
+            rest.append(None)
+            rest.extend(reversed(node))
+    return "".join(pieces).lstrip()
+
+
+def _readable(word: str) -> str:
+    if "(" not in word and ")" not in word or re.fullmatch(_WORD, word):
+        return word
+    return word.replace("(", "-LRB-").replace(")", "-RRB-")
+
+
+class _Broken(Exception):
+    """What is wrong with a tree, and `start`, where in the text it starts."""
+
+    def __init__(self, reason: str, start: int):
+        super().__init__(reason)
+        self.start = start
+
+
+def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
+    """(number of its first line, text) of each part of a file from a line that begins with a bracket to the next such line."""
+    first_line, block = 1, []
+    for number, line in enumerate(lines, 1):
+        if number == 1:
+            line = line.removeprefix("\ufeff")
+        if line.startswith("(") and block:
+            yield first_line, "\n".join(block)
+            first_line, block = number, []
+        block.append("" if line.startswith(_COMMENTS) else line)
+    yield first_line, "\n".join(block)
+
+
+def _trees(text: str) -> Iterator[Tree]:
+    """The trees of a text. Raises _Broken at the first that is not one; what follows is then lost."""
+    finished = None  # the last tree, kept until it is known that no bracket too many follows
+    start = 0
+    stack = []  # the constituents still open, outermost first
+    for token in _TOKEN.finditer(text):
+        label, word, bracket, other = token.groups()
+        if label is not None:  # an opening bracket
+            word = word or _ESCAPES.get(bracket)
+            node = Tree(label, (word,) if word else ())
+            if stack:
+                stack[-1].append(node)
+            else:
+                if finished is not None:
+                    yield finished
+                start = token.start()
+                finished = node
+            if not word:
+                stack.append(node)
+        elif not stack:
+            starts_line = not text[text.rfind("\n", 0, token.start()) + 1 : token.start()].strip(" \t")
+            if finished is not None and other != ")" and starts_line:  # nothing to do with the tree before it
+                yield finished
+                finished = None
+            start = token.start() if finished is None else start
+            reason = "a closing bracket too many" if other == ")" else f"{other[:40]!r} outside of brackets"
+            raise _Broken(f"{reason}; expected trees such as (S (NN cat))", start)
+        elif other != ")":  # a word that does not stand on one line with its tag, or has none
+            if stack[-1]:
+                raise _Broken(_no_tag(other), start)
+            stack[-1].append(other)
+        else:
+            node = stack.pop()
+            if not node and stack:
+                raise _Broken(f"({node.label()}) is empty; expected a word or constituents in it", start)
+            if len(node) > 1 and isinstance(node[0], str):
+                raise _Broken(_no_tag(node[0]), start)
+    if stack:
+        raise _Broken(
+            f"closing brackets missing: {len(stack)}; expected a whole tree, its lines after the first indented", start
+        )
+    if finished is not None:
+        yield finished
+
+
+def _no_tag(word: str) -> str:
+    return f"the word {word[:40]!r} is not alone in its brackets; expected each as (TAG word)"

@@ -1,0 +1,89 @@
+"""A treebank as a source of examples: (sentence, tree), both one line of text."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from t2t_lite.data.sources import Source, digest, file_identity, missing_file
+from t2t_lite.errors import UserError
+
+
+class TreebankFiles(Source):
+    """Cleaned trees from files in Penn Treebank style, in the order of the files' names.
+
+    Pairs are (the words, separated by spaces, brackets among them written -LRB- and so on; the tree with root TOP).
+
+    Args:
+        paths: files, plain or `.gz`, and folders, of which every `.mrg`, `.trees` and `.ptb` file below is read.
+        skip_bad: leave out, and count, trees that are broken; False: they are errors.
+    """
+
+    def __init__(self, paths: Sequence[str | Path], skip_bad: bool = False):
+        self.paths = [Path(path).expanduser() for path in paths]
+        self.skip_bad = skip_bad
+        self.skipped = 0  # of the last reading
+
+    def __str__(self):
+        files = self.files()
+        name = str(self.paths[0]) if len(self.paths) == 1 else f"{self.paths[0]} ... {self.paths[-1]}"
+        skipped = f", {self.skipped:,} broken trees skipped" if self.skip_bad else ""
+        return name if len(files) == 1 else f"{name} ({len(files):,} files{skipped})"
+
+    def files(self) -> list[Path]:
+        """Raises UserError for a path that is not there, and for a folder without trees."""
+        files = []
+        for path in self.paths:
+            if not path.exists():
+                raise missing_file(path)
+            found = sorted(file for file in path.rglob("*") if _holds_trees(file)) if path.is_dir() else [path]
+            if not found:
+                raise UserError(f"{path}: no .mrg, .trees or .ptb files, plain or .gz, in this folder")
+            files += found
+        return files
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        from t2t_lite.trees.cleaning import clean
+        from t2t_lite.trees.reader import format_tree, read_trees
+
+        self.skipped = 0
+
+        def skip(error: UserError):
+            self.skipped += 1
+
+        for path in self.files():
+            for tree in read_trees(path, skip_bad=self.skip_bad, on_skip=skip):
+                if cleaned := clean(tree):
+                    yield " ".join(cleaned.leaves()), format_tree(cleaned)
+
+    def fingerprint(self):
+        return digest(*(file_identity(path) for path in self.files()))
+
+
+class Mixed(Source):
+    """Gold and silver trees in one stream: after every `silver_per_gold` silver pairs comes a gold one.
+
+    An epoch is the silver once; the gold starts anew as often as need be.
+    """
+
+    def __init__(self, gold: Source, silver: Source, silver_per_gold: int):
+        self.gold, self.silver, self.silver_per_gold = gold, silver, silver_per_gold
+
+    def __str__(self):
+        return f"{self.silver}, after every {self.silver_per_gold} trees one from {self.gold}"
+
+    def pairs(self):
+        gold = self._gold_for_ever()
+        for number, pair in enumerate(self.silver.pairs(), 1):
+            yield pair
+            if number % self.silver_per_gold == 0:
+                yield next(gold)
+
+    def _gold_for_ever(self):
+        while True:
+            yield from self.gold.pairs()
+
+    def fingerprint(self):
+        return digest("mixed", str(self.silver_per_gold), self.gold.fingerprint(), self.silver.fingerprint())
+
+
+def _holds_trees(path: Path) -> bool:
+    return path.is_file() and path.name.removesuffix(".gz").endswith((".mrg", ".trees", ".ptb"))

@@ -1,0 +1,171 @@
+"""Parsing problems: the files they read, the texts a model sees, what becomes of its outputs, and the grammar they obey."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from t2t_lite import registry
+from t2t_lite.data.prepare import prepare
+from t2t_lite.data.sources import MissingSplit
+from t2t_lite.errors import UserError
+from t2t_lite.problems import toy_parsing
+from t2t_lite.trees.treebank import Mixed, TreebankFiles
+
+registry.load_plugins()
+
+TREE = "( (S (NP-SBJ (NN Rain)) (VP (VBD fell)\n      (PP (IN on) (NP (DT the) (NN sea)))) (. .)))\n"
+CLEANED = "(TOP (S (NP (NN Rain)) (VP (VBD fell) (PP (IN on) (NP (DT the) (NN sea)))) (. .)))"
+SENTENCE = "Rain fell on the sea ."
+SYMBOLS = "(S (NP XX )NP (VP XX (PP XX (NP XX XX )NP )PP )VP XX )S"
+
+
+@pytest.fixture
+def wsj(tmp_path):
+    for section in (*range(2, 24), 0):
+        folder = tmp_path / "parsed" / "mrg" / "wsj" / f"{section:02}"
+        folder.mkdir(parents=True)
+        for number in (1, 2):
+            (folder / f"wsj_{section:02}{number:02}.mrg").write_text(TREE.replace("Rain", f"Rain{section}.{number}"))
+    return tmp_path
+
+
+def sentences(problem, split):
+    return [sentence.split()[0] for sentence, _ in problem.source(split).pairs()]
+
+
+def test_wsj_sections(wsj):
+    problem = registry.problem("wsj_parsing", raw_dir=str(wsj))
+    assert sentences(problem, "train") == [f"Rain{section}.{number}" for section in range(2, 22) for number in (1, 2)]
+    assert (sentences(problem, "dev"), sentences(problem, "test")) == (["Rain22.1", "Rain22.2"], ["Rain23.1", "Rain23.2"])
+    direct = registry.problem("wsj_parsing", raw_dir=str(wsj / "parsed" / "mrg" / "wsj"))
+    assert sentences(direct, "dev") == ["Rain22.1", "Rain22.2"]
+    assert problem.subwords() == 16_000 and registry.problem("wsj_parsing_semisup").subwords() == 32_000
+    assert vars(problem.decoding) == {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
+
+
+def test_wsj_says_what_is_missing(tmp_path):
+    with pytest.raises(UserError, match="wsj_parsing needs --raw_dir"):
+        registry.problem("wsj_parsing").source("dev")
+    with pytest.raises(UserError, match=f"{tmp_path}: holds no folders 02 to 23"):
+        registry.problem("wsj_parsing", raw_dir=str(tmp_path)).source("dev")
+    with pytest.raises(UserError, match="needs --silver"):
+        registry.problem("wsj_parsing_semisup", raw_dir=str(tmp_path)).source("train")
+    with pytest.raises(UserError, match="unknown split 'valid'"):
+        registry.problem("wsj_parsing", raw_dir=str(tmp_path)).source("valid")
+
+
+def test_silver_is_mixed_in_by_the_stated_rule(wsj):
+    silver = wsj / "silver.trees.gz"
+    with gzip.open(silver, "wt") as file:
+        file.writelines(f"(S (NP (NN silver{i})))\n" for i in range(90))
+    problem = registry.problem("wsj_parsing_semisup", raw_dir=str(wsj), silver=(str(silver),), silver_per_gold=2)
+    found = sentences(problem, "train")
+    gold = [f"Rain{section}.{number}" for section in range(2, 22) for number in (1, 2)]
+    assert [name for name in found if name.startswith("silver")] == [f"silver{i}" for i in range(90)]
+    assert found[2::3] == (gold + gold)[:45]  # after every second silver tree, and anew after the 40th
+    assert sentences(problem, "dev") == ["Rain22.1", "Rain22.2"]
+    mixed = problem.source("train")
+    assert isinstance(mixed, Mixed) and mixed.fingerprint() != mixed.silver.fingerprint()
+    with pytest.raises(UserError, match="silver_per_gold=0"):
+        registry.problem("wsj_parsing_semisup", silver_per_gold=0)
+
+
+def test_own_files(tmp_path):
+    (tmp_path / "a.trees").write_text(CLEANED + "\n" + "(TOP (S (NP (NN Rain)\n" + CLEANED + "\n")
+    (tmp_path / "notes.txt").write_text("no trees")
+    bad = registry.problem("treebank", train=(str(tmp_path),))
+    with pytest.raises(UserError, match=r"a\.trees:2: "):
+        bad.source("train").check()
+    source = registry.problem("treebank", train=(str(tmp_path),), skip_bad_trees=True).source("train")
+    assert isinstance(source, TreebankFiles)
+    assert list(source.pairs()) == [(SENTENCE, CLEANED)] * 2 and source.skipped == 1
+    with pytest.raises(MissingSplit, match="treebank has no dev split; give --dev"):
+        bad.source("dev")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"empty: no \.mrg, \.trees or \.ptb files"):
+        registry.problem("treebank", train=(str(tmp_path / "empty"),)).source("train").check()
+    with pytest.raises(UserError, match="no such file"):
+        registry.problem("treebank", train=(str(tmp_path / "a.tree"),)).source("train").check()
+
+
+def test_texts_and_outputs():
+    problem = registry.problem("toy_parsing")
+    assert problem.texts(SENTENCE, CLEANED) == (SENTENCE, SYMBOLS)
+    kept = registry.problem("toy_parsing", tags="kept", closing="plain")
+    assert kept.texts(SENTENCE, CLEANED)[1] == "(S (NP NN ) (VP VBD (PP IN (NP DT NN ) ) ) . )"
+    assert kept.output_text(kept.target_text(CLEANED), SENTENCE) == CLEANED
+    assert problem.output_text(SYMBOLS, SENTENCE).replace("XX", "T") == (
+        "(TOP (S (NP (T Rain)) (VP (T fell) (PP (T on) (NP (T the) (T sea)))) (T .)))"
+    )
+    assert problem.output_details(SYMBOLS, SENTENCE) == {"well_formed": True, "repairs": []}
+    assert problem.output_details("(S XX XX )S", SENTENCE) == {"well_formed": False, "repairs": ["4 words added"]}
+    with pytest.raises(UserError, match="unknown value of --tags 'keep'; nearest: kept"):
+        registry.problem("toy_parsing", tags="keep")
+
+
+@pytest.mark.parametrize("line", ["( a )", "a  b\t c", "one\u00a0token \u2581 x", "([{", "-LRB- )"])
+def test_words_stay_intact(line):
+    from t2t_lite.trees.reader import parse_tree, unescape
+
+    problem = registry.problem("toy_parsing")
+    leaves = parse_tree(problem.output_text("(S XX )S", line)).leaves()
+    assert [unescape(leaf) for leaf in leaves] == [unescape(word) for word in line.replace("\t", " ").split(" ") if word]
+
+
+def test_raw_text_is_split_by_the_treebanks_rules():
+    assert registry.problem("toy_parsing").tokenize("It didn't (really) rain.") == "It did n't -LRB- really -RRB- rain ."
+    with pytest.raises(UserError, match="reads raw text; expected no --tokenize"):
+        registry.problem("spelled_numbers_ende").tokenize("text")
+
+
+def test_drawings():
+    problem = registry.problem("toy_parsing")
+    assert "Rain" in problem.pretty(CLEANED) and problem.svg(CLEANED).startswith("<svg")
+    assert problem.pretty("") == problem.svg("") == ""
+
+
+@pytest.mark.parametrize("options", [{}, {"tags": "kept"}, {"closing": "plain"}, {"tags": "kept", "closing": "plain"}])
+def test_every_gold_tree_obeys_the_grammar(tmp_path, monkeypatch, options):
+    """The mask never forbids the next symbol of a right tree, and counts the words that the tree has."""
+    import tensorflow as tf
+
+    monkeypatch.setitem(toy_parsing.SIZES, "train", 60)
+    problem = registry.problem("toy_parsing", data_dir=str(tmp_path), vocab_size=420, **options)
+    vocabularies = prepare(problem, log=lambda text: None)
+    assert not vocabularies.shared
+    assert all(symbol in vocabularies.target.pieces(range(vocabularies.target.size)) for symbol in ["\u2581(S", "\u2581(NP"])
+    sources, targets = zip(*problem.examples("train").pairs())
+    inputs = tf.constant(_padded(vocabularies.source.encode_lines(sources)))
+    symbols = _padded(vocabularies.target.encode_lines(targets))
+    assert not (symbols == 2).any()  # UNK
+    limits = tf.constant([symbols.shape[1]] * len(symbols))
+    allow, grammar = problem.grammar(vocabularies).start(inputs, limits, 1)
+    last = np.zeros(len(symbols), np.int32)
+    for position, column in enumerate(symbols.T):
+        allowed, grammar = allow(tf.constant(last[:, None]), tf.constant(position), grammar)
+        right = allowed.numpy()[np.arange(len(symbols)), 0, column]
+        assert right[column != 0].all()
+        last = column
+    assert (grammar["words"].numpy() == 0).all() and (grammar["depth"].numpy() == 0).all()
+
+
+def _padded(rows):
+    table = np.zeros([len(rows), max(map(len, rows))], np.int32)
+    for row, ids in zip(table, rows):
+        row[: len(ids)] = ids
+    return table
+
+
+def test_toy_splits_are_apart_and_the_same_each_time(monkeypatch):
+    monkeypatch.setattr(toy_parsing, "SIZES", {"train": 300, "dev": 50, "test": 100})
+    splits = {split: dict(toy_parsing.generate(split)) for split in toy_parsing.SIZES}
+    assert {split: len(pairs) for split, pairs in splits.items()} == toy_parsing.SIZES
+    assert sum(map(len, splits.values())) == len(splits["train"] | splits["dev"] | splits["test"])
+    assert splits["dev"] == dict(toy_parsing.generate("dev"))
+    from t2t_lite.trees.cleaning import clean
+    from t2t_lite.trees.reader import format_tree, parse_tree
+
+    for sentence, text in splits["dev"].items():
+        tree = parse_tree(text)
+        assert format_tree(clean(tree)) == text and " ".join(tree.leaves()) == sentence
