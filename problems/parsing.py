@@ -60,8 +60,10 @@ class ParsingProblem(Problem):
         return Linearization(self.tags, self.closing)
 
     def input_text(self, line):
+        from t2t_lite.trees.reader import escape
+
         # U+2581 is the vocabulary's mark of a space: a word that holds it would count as two.
-        return " ".join(words(line)).replace("\u2581", "_")
+        return " ".join(map(escape, words(line))).replace("\u2581", "_")
 
     def target_text(self, reference):
         from t2t_lite.trees.reader import parse_tree
@@ -117,11 +119,8 @@ class ParsingProblem(Problem):
 
 
 def words(line: str) -> list[str]:
-    """The words of a tokenised line, brackets in the treebanks' way: `( a )` -> -LRB-, a, -RRB-."""
-    from t2t_lite.trees.reader import escape
-
-    # Only the spaces of ASCII separate words: treebanks have U+00A0 inside tokens.
-    return [escape(word) for word in re.split(r"[ \t\r\n\f\v]+", line) if word]
+    """The words of a tokenised line. Only the spaces of ASCII separate them: treebanks have U+00A0 inside tokens."""
+    return [word for word in re.split(r"[ \t\r\n\f\v]+", line) if word]
 
 
 @register_problem

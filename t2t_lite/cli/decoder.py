@@ -44,7 +44,9 @@ def parser() -> arguments.Parser:
     parser.add_argument("--n_best", type=int, default=1, metavar="N", help="how many outputs a line gets (default: 1)")
     parser.add_argument("--format", choices=["text", "jsonl", "pretty"], default="text", help="see below (default: text)")
     parser.add_argument("--scores", action="store_true", help="write the score before each text")
-    parser.add_argument("--tokenize", action="store_true", help="parsing: the input is raw text; split it by the treebank's rules")
+    parser.add_argument(
+        "--tokenize", action="store_true", help="parsing: the input is raw text; split it by the treebank's rules"
+    )
     parser.add_argument("--svg_dir", metavar="DIR", help="parsing: draw each line's best tree into DIR/<line number>.svg")
     group = parser.add_argument_group("search", "The defaults are the problem's.")
     group.add_argument("--beam_size", type=int, metavar="N", help="hypotheses that grow side by side; 1: greedy")
@@ -69,7 +71,11 @@ def decode() -> None:
     from t2t_lite.run import Run
 
     run = Run.open(args.output_dir, args.usr_dir)
-    hooks = (args.tokenize, run.problem.tokenize), (args.format == "pretty", run.problem.pretty), (args.svg_dir, run.problem.svg)
+    hooks = (
+        (args.tokenize, run.problem.tokenize),
+        (args.format == "pretty", run.problem.pretty),
+        (args.svg_dir, run.problem.svg),
+    )
     for asked, hook in hooks:
         if asked:
             hook("")  # says so where the problem has none

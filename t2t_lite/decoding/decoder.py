@@ -163,7 +163,9 @@ class Decoder:
             constrained and self._grammar is not None,
         )
         if prefixes is not None and search.constrained:
-            raise UserError(f"problem {self.problem.name} has a grammar of outputs, which may forbid a prefix; turn it off first")
+            raise UserError(
+                f"problem {self.problem.name} has a grammar of outputs, which may forbid a prefix; turn it off first"
+            )
         rows = self._rows(lines, prefixes)
         while window := list(itertools.islice(rows, _WINDOW * len(self.devices))):
             empty = [row for row in window if not row.line.strip()]

@@ -19,14 +19,11 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.evalb_parameters import COLLINS, Parameters
 from t2t_lite.evaluation.evalb_reader import Sentence, Unreadable, put_back_quotes, read, tokens, with_gold_tags
-
-if TYPE_CHECKING:
-    from nltk.tree import Tree
 
 
 class SentenceScore(NamedTuple):
@@ -87,23 +84,6 @@ def score_lines(
     if gold_tags:
         theirs = with_gold_tags(theirs, ours, parameters)
     return _score(read(ours, parameters, names[0]), read(theirs, parameters, names[1]), parameters, names[1])
-
-
-def score_pair(gold: "Tree | None", predicted: "Tree | None", parameters: Parameters = COLLINS) -> SentenceScore:
-    """Scores one tree against another; None is a sentence without words."""
-    from t2t_lite.trees.reader import format_tree
-
-    return score_lines(*("" if tree is None else format_tree(tree) for tree in (gold, predicted)), parameters)
-
-
-def with_tags_of(predicted: "Tree", gold: "Tree") -> "Tree":
-    """A copy of `predicted` whose words have the tags of `gold`; unchanged if the numbers of words differ."""
-    copy = predicted.copy(deep=True)
-    words, tags = ([*tree.subtrees(lambda node: node and isinstance(node[0], str))] for tree in (copy, gold))
-    if len(words) == len(tags):
-        for word, tag in zip(words, tags):
-            word.set_label(tag.label())
-    return copy
 
 
 def bracketing(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:

@@ -27,7 +27,11 @@ def shares(details: Sequence[dict]) -> Figures:
     return {name: 100.0 * sum(detail[name] for detail in details) / len(details) for name in names}
 
 
-METRICS: dict[str, Callable[[Sequence[str], Sequence[str]], Figures]] = {"bleu": bleu, "exact_match": exact_match, "f1": bracketing}
+METRICS: dict[str, Callable[[Sequence[str], Sequence[str]], Figures]] = {
+    "bleu": bleu,
+    "exact_match": exact_match,
+    "f1": bracketing,
+}
 
 
 def evaluate(

@@ -10,7 +10,7 @@ from t2t_lite.errors import UserError
 class TreebankFiles(Source):
     """Cleaned trees from files in Penn Treebank style, in the order of the files' names.
 
-    Pairs are (the words, separated by spaces, brackets among them written -LRB- and so on; the tree with root TOP).
+    Pairs are (the words as the files have them, separated by spaces; the tree with root TOP).
 
     Args:
         paths: files, plain or `.gz`, and folders, of which every `.mrg`, `.trees` and `.ptb` file below is read.

@@ -1,6 +1,7 @@
 """t2t-trainer from its flags to its run directory, and the commands that read it."""
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -87,6 +88,21 @@ def test_trains_resumes_averages_decodes_and_evaluates(command, corpus, tmp_path
 
     code, out, err = command("t2t-trainer", *flags, "--set=dropout=0.3")
     assert code == 2 and "dropout: 0.1 -> 0.3" in err and err.count("\n") == 1
+
+
+def test_deterministic_runs_are_equal_to_the_bit(corpus, tmp_path):
+    """In a process of its own, since TensorFlow stays deterministic once it was told to be."""
+    code = "import sys; from t2t_lite.cli import arguments, trainer\n"
+    flags = ["--problem=text_pairs", *corpus, "--vocab_size=310", f"--data_dir={tmp_path}/data", *FAST, "--deterministic"]
+    for name in "first", "second":
+        command = ["t2t-trainer", *map(str, flags), "--set=train_steps=4", f"--output_dir={tmp_path}/{name}"]
+        code += f"sys.argv = {command}; assert arguments.run(trainer.train, 't2t-trainer') == 0\n"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    first, second = (
+        {file.relative_to(run): file.read_bytes() for file in run.rglob("*.safetensors")}
+        for run in (tmp_path / "first", tmp_path / "second")
+    )
+    assert first == second and len(first) > 4
 
 
 def test_dry_run_writes_nothing(command, tmp_path, monkeypatch):

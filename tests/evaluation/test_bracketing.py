@@ -6,7 +6,7 @@ import time
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.bracketing import bracketing, report, score_lines, score_pair, summaries, with_tags_of
+from t2t_lite.evaluation.bracketing import bracketing, report, score_lines, summaries
 from t2t_lite.evaluation.evalb_parameters import COLLINS, Parameters
 from t2t_lite.evaluation.evalb_reader import Unreadable
 
@@ -215,20 +215,6 @@ def test_no_limits():
     assert score_lines(f"(S {words})", f"(S {words})")[:5] == (1000, 0, 1001, 1001, 1001)
     deep = "(X " * 5000 + "(NN a)" + ")" * 5000
     assert score_lines(deep, deep).matched == 5000
-
-
-def test_trees():
-    Tree = pytest.importorskip("nltk.tree").Tree
-    gold, predicted = (
-        Tree.fromstring(text)
-        for text in ("(TOP (S (NP (NN owls)) (VP (VBP hoot)) (. .)))", "(TOP (S (NP (XX owls) (XX hoot)) (XX .)))")
-    )
-    tagged = with_tags_of(predicted, gold)
-    assert str(tagged) == "(TOP (S (NP (NN owls) (VBP hoot)) (. .)))" and predicted.pos()[0] == ("owls", "XX")
-    assert score_pair(gold, tagged) == (3, 0, 1, 3, 2, 0, 2, 2, ())
-    assert score_pair(gold, gold).matched == 3
-    assert [score_pair(*pair).status for pair in ((gold, None), (None, gold), (None, None))] == [2, 1, 2]
-    assert with_tags_of(predicted, gold[0, 0]) == predicted  # fewer words
 
 
 def test_bracketing():

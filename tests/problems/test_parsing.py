@@ -104,13 +104,14 @@ def test_texts_and_outputs():
         registry.problem("toy_parsing", tags="keep")
 
 
-@pytest.mark.parametrize("line", ["( a )", "a  b\t c", "one\u00a0token \u2581 x", "([{", "-LRB- )"])
+@pytest.mark.parametrize("line", ["( a )", "a  b\t c", "one\u00a0token \u2581 x", "([{", "-LRB- )", "f(x) [y]"])
 def test_words_stay_intact(line):
     from t2t_lite.trees.reader import parse_tree, unescape
 
     problem = registry.problem("toy_parsing")
     leaves = parse_tree(problem.output_text("(S XX )S", line)).leaves()
     assert [unescape(leaf) for leaf in leaves] == [unescape(word) for word in line.replace("\t", " ").split(" ") if word]
+    assert not set("()[]{}\u2581") & set(problem.input_text(line))
 
 
 def test_raw_text_is_split_by_the_treebanks_rules():
