@@ -43,7 +43,8 @@ def clean(tree: Tree) -> Tree | None:
 def bare_label(label: str) -> str:
     """The category alone: NP for NP-SBJ-1 and NP=2, PRT for PRT|ADVP, NNP for NNP|NN; -LRB-, `-` or `=` stay themselves.
 
-    Parsers are scored without function tags and indices: EVALB too compares labels up to the first `-` or `=`. Of labels that the annotators left open the first is taken; EVALB's COLLINS.prm holds ADVP and PRT equal.
+    Parsers are scored without function tags and indices: EVALB too compares labels up to the first `-` or `=`.
+    Of labels that the annotators left open the first is taken; EVALB's COLLINS.prm holds ADVP and PRT equal.
     """
     category = _CATEGORY.match(label)
     return category[0] if category else label
