@@ -13,6 +13,7 @@ from t2t_lite.trees.treebank import Mixed, TreebankFiles
 
 SPLITS = ("train", "dev", "test")
 FORMS = {"tags": ("normalised", "kept"), "closing": ("labelled", "plain")}
+_BLANKS = r"[ \t\r\n\f\v]+"  # only the spaces of ASCII separate words: treebanks have U+00A0 inside tokens
 WSJ_SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}  # section 6.3
 
 
@@ -65,6 +66,20 @@ class ParsingProblem(Problem):
         # U+2581 is the vocabulary's mark of a space: a word that holds it would count as two.
         return " ".join(map(escape, words(line))).replace("\u2581", "_")
 
+    def input_texts(self, lines):
+        import tensorflow as tf
+
+        from t2t_lite.trees.reader import escape
+
+        lines = tf.strings.regex_replace(lines, _BLANKS, " ")
+        for pattern, text in (
+            (r"\A | \z", ""),
+            ("\u2581", "_"),
+            *((re.escape(bracket), escape(bracket)) for bracket in "()[]{}"),
+        ):
+            lines = tf.strings.regex_replace(lines, pattern, text)
+        return lines
+
     def target_text(self, reference):
         from t2t_lite.trees.reader import parse_tree
 
@@ -84,6 +99,7 @@ class ParsingProblem(Problem):
 
     def grammar(self, vocabularies):
         from t2t_lite.decoding.constraint import Brackets
+        from t2t_lite.trees.linearization import MAX_DEPTH
 
         pieces = [piece.removeprefix("\u2581") for piece in vocabularies.target.pieces(range(vocabularies.target.size))]
         kinds = [self.linearization.kind(piece) for piece in pieces[3:]]  # after pad, EOS and UNK
@@ -98,6 +114,7 @@ class ParsingProblem(Problem):
             closes=numbers("close"),
             words=[False] * 3 + [k.kind == "word" for k in kinds],
             begins_word=[p.startswith("\u2581") for p in vocabularies.source.pieces(range(vocabularies.source.size))],
+            max_depth=MAX_DEPTH,
         )
 
     def tokenize(self, line):
@@ -119,8 +136,8 @@ class ParsingProblem(Problem):
 
 
 def words(line: str) -> list[str]:
-    """The words of a tokenised line. Only the spaces of ASCII separate them: treebanks have U+00A0 inside tokens."""
-    return [word for word in re.split(r"[ \t\r\n\f\v]+", line) if word]
+    """The words of a tokenised line."""
+    return [word for word in re.split(_BLANKS, line) if word]
 
 
 @register_problem

@@ -38,7 +38,7 @@ class Brackets:
     closes: Sequence[int]
     words: Sequence[bool]
     begins_word: Sequence[bool]
-    max_depth: int = 128
+    max_depth: int
 
     def start(self, inputs: tf.Tensor, limits: tf.Tensor, beam_size: int) -> tuple[Callable, dict[str, Any]]:
         """inputs int32 [B, S], limits int32 [B] -> `allow` and `grammar`, as `beam_search` takes them."""

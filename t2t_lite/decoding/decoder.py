@@ -20,7 +20,7 @@ from t2t_lite.problem import Problem
 
 _WINDOW = 4096  # lines read, sorted and decoded at a time, per device: memory does not grow with the file
 # Bounds rows * W * (S + L) of a batch, which its caches grow with.
-_BATCH_TOKENS, _BATCH_TOKENS_GPU = 65_536, 131_072
+BATCH_TOKENS, _BATCH_TOKENS_GPU = 65_536, 131_072
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Sampling:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Search:
+class Search:
     """How to decode: what a compiled function is specific to, beside its shapes."""
 
     beam_size: int
@@ -116,7 +116,7 @@ class Decoder:
         gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
         self.vocabularies, self.problem = vocabularies, problem
         self.devices = list(devices or gpus or ["CPU:0"])
-        self.batch_tokens = batch_tokens or (_BATCH_TOKENS_GPU if gpus else _BATCH_TOKENS)
+        self.batch_tokens = batch_tokens or (_BATCH_TOKENS_GPU if gpus else BATCH_TOKENS)
         self._xla = bool(gpus) if xla is None else xla
         models = [model, *(_copy(model, device) for device in self.devices[1:])]
         self._grammar = problem.grammar(vocabularies)
@@ -154,7 +154,7 @@ class Decoder:
             progress: called with the number of lines just done.
         """
         defaults = self.problem.decoding
-        search = _Search(
+        search = Search(
             defaults.beam_size if beam_size is None else beam_size,
             defaults.alpha if alpha is None else alpha,
             defaults.extra_length if extra_length is None else extra_length,
@@ -186,7 +186,7 @@ class Decoder:
             [inputs], [begin] = source.encode_lines([self.problem.input_text(line)]), target.encode_lines([prefix])
             yield _Row(number, line, inputs, begin[:-1])  # a prefix does not end: no EOS
 
-    def _decode(self, rows: list[_Row], search: _Search, seed: int) -> Iterator[int]:
+    def _decode(self, rows: list[_Row], search: Search, seed: int) -> Iterator[int]:
         """Fills in the rows' outputs, a batch at a time on each device. Yields the size of each finished batch."""
         batches = self._batches(rows, search)
         if len(self._programs) == 1:
@@ -207,20 +207,19 @@ class Decoder:
             for future in as_completed([pool.submit(decode, batch) for batch in batches]):
                 yield future.result()
 
-    def _batches(self, rows: list[_Row], search: _Search) -> Iterator[tuple[list[_Row], int, int]]:
+    def _batches(self, rows: list[_Row], search: Search) -> Iterator[tuple[list[_Row], int, int]]:
         """Cuts the rows, longest first, into (rows, B, S). For XLA, which compiles each, from a short list of shapes."""
         rows = sorted(rows, key=lambda row: row.length, reverse=True)
         while rows:
             source_length = _round_up(rows[0].length) if self._xla else rows[0].length
-            tokens = search.width * (2 * source_length + search.extra_length)  # W * (S + L) of one row
-            size = max(self.batch_tokens // tokens, 1)
+            size = max(self.batch_tokens // row_tokens(search, source_length), 1)
             if self._xla:
                 size = 1 << (size.bit_length() - 1)  # the largest power of two that fits
             batch, rows = rows[:size], rows[size:]
             yield batch, min(size, 1 << (len(batch) - 1).bit_length()) if self._xla else len(batch), source_length
 
     def _decode_batch(
-        self, program: "_Program", rows: list[_Row], size: int, source_length: int, search: _Search, seed: int
+        self, program: "_Program", rows: list[_Row], size: int, source_length: int, search: Search, seed: int
     ) -> int:
         max_length = source_length + search.extra_length
         # Rows that only fill the batch have a limit of 0: they are done before they start.
@@ -254,11 +253,11 @@ class _Program:
 
     def __init__(self, model: Transformer, device: str, grammar: Brackets | None, xla: bool):
         self._model, self._device, self._grammar, self._xla = model, device, grammar, xla
-        self._functions: dict[_Search, tf.types.experimental.PolymorphicFunction] = {}
+        self._functions: dict[Search, tf.types.experimental.PolymorphicFunction] = {}
 
-    def __call__(self, inputs, prefix, limits, uniforms, search: _Search) -> list[np.ndarray]:
+    def __call__(self, inputs, prefix, limits, uniforms, search: Search) -> list[np.ndarray]:
         if search not in self._functions:
-            run = functools.partial(self._search, search)
+            run = functools.partial(run_search, self._model, self._grammar, search, self._xla)
             self._functions[search] = tf.function(
                 run, None if self._xla else _any_shape(search), autograph=False, jit_compile=self._xla
             )
@@ -266,33 +265,48 @@ class _Program:
             tensors = [tf.constant(array) for array in (inputs, prefix, limits, uniforms) if array is not None]
             return [tensor.numpy() for tensor in self._functions[search](*tensors)]
 
-    def _search(self, search: _Search, inputs, prefix, limits, uniforms=None) -> Hypotheses:
-        """inputs int32 [B, S], prefix int32 [B, L], limits int32 [B], uniforms float32 [B, W, L] or None."""
-        in_stages = not self._xla and not search.sampling
-        max_length = size(prefix, 1)
-        memory, cache = self._model.start(inputs, search.width, 0 if in_stages else max_length)
-        arguments = dict(memory=memory, cache=cache, limits=limits, prefix=prefix, alpha=search.alpha)
-        if search.constrained:
-            arguments["allow"], arguments["grammar"] = self._grammar.start(inputs, limits, search.width)
-        if search.sampling:
-            return sample(
-                self._model.step,
-                uniforms=uniforms,
-                temperature=search.sampling.temperature,
-                top_k=search.sampling.top_k,
-                **arguments,
-            )
-        return beam_search(
-            self._model.step,
-            beam_size=search.beam_size,
-            max_length=max_length,
-            n_best=search.n_best,
-            grow=(lambda cache: self._model.grow_cache(cache, STAGE)) if in_stages else None,
+
+def run_search(
+    model: Transformer, grammar: Brackets | None, search: Search, xla: bool, inputs, prefix, limits, uniforms=None
+) -> Hypotheses:
+    """The search as operations of a graph; with `xla` all shapes are static.
+
+    Args:
+        inputs: int32 [B, S].
+        prefix: int32 [B, L], all PAD where outputs are free; its width bounds them.
+        limits: int32 [B].
+        uniforms: float32 [B, W, L] for sampling, else None.
+    """
+    in_stages = not xla and not search.sampling
+    max_length = size(prefix, 1)
+    memory, cache = model.start(inputs, search.width, 0 if in_stages else max_length)
+    arguments = dict(memory=memory, cache=cache, limits=limits, prefix=prefix, alpha=search.alpha)
+    if search.constrained:
+        arguments["allow"], arguments["grammar"] = grammar.start(inputs, limits, search.width)
+    if search.sampling:
+        return sample(
+            model.step,
+            uniforms=uniforms,
+            temperature=search.sampling.temperature,
+            top_k=search.sampling.top_k,
             **arguments,
         )
+    return beam_search(
+        model.step,
+        beam_size=search.beam_size,
+        max_length=max_length,
+        n_best=search.n_best,
+        grow=(lambda cache: model.grow_cache(cache, STAGE)) if in_stages else None,
+        **arguments,
+    )
 
 
-def _any_shape(search: _Search) -> list:
+def row_tokens(search: Search, source_length):
+    """W * (S + L) of one row, which its caches grow with; numbers or tensors."""
+    return search.width * (2 * source_length + search.extra_length)
+
+
+def _any_shape(search: Search) -> list:
     """The arguments' specifications where B, S and L differ from call to call."""
     inputs, prefix, limits = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None, None], [None]))
     uniforms = tf.TensorSpec([None, search.width, None], tf.float32)

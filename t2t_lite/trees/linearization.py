@@ -13,6 +13,7 @@ from nltk.tree import Tree
 from t2t_lite.trees.cleaning import TOP
 
 WORD = "XX"  # the symbol of every word where tags are normalised
+MAX_DEPTH = 128  # constituents within one another; treebanks have some 40, and programs that read trees recur
 _SYMBOL = re.compile(r"([()]?)([^ \t\r\n()]*)")
 
 
@@ -81,7 +82,7 @@ class Linearization:
            output broke off or never stopped, else in the middle of the words, since then it lost count at a place unknown,
            and half of the words on either side keep theirs. (One to three words lost at random places of GENIA and GUM: F1
            55 with additions in the middle, 30 at the end.)
-        5. A constituent without words is dropped.
+        5. A constituent without words is dropped, and so is one in more than MAX_DEPTH others, its words kept.
         """
         known = [kind for kind in map(self.kind, symbols) if kind]
         repairs = []
@@ -140,17 +141,21 @@ def _build(kinds: list[Kind], words: Sequence[str], repairs: list[str]) -> Tree:
     top = Tree(TOP, ())
     open_ = [top]
     rest = iter(words)
-    empty = 0
+    empty = deep = 0
     for kind, label in kinds:
         if kind == "word":
             open_[-1].append(Tree(label, (next(rest),)))
         elif kind == "open":
-            open_.append(Tree(label, ()))
-        elif node := open_.pop():
-            open_[-1].append(node)
+            too_deep = len(open_) > MAX_DEPTH
+            deep += too_deep
+            open_.append(open_[-1] if too_deep else Tree(label, ()))
         else:
-            empty += 1
+            node = open_.pop()
+            if node and node is not open_[-1]:
+                open_[-1].append(node)
+            empty += not node
     _note(repairs, empty, "empty constituent# dropped")
+    _note(repairs, deep, "constituent# too deep")
     return top
 
 

@@ -251,3 +251,16 @@ def test_tensor2tensor_results(shared):
                 np.testing.assert_allclose(value[row, place], expected_scores[row, place], atol=2e-5)
                 compared += 1
     assert compared == 249 and went_on == 2
+
+
+def test_stages_that_leave_out_finished_rows_change_nothing(monkeypatch):
+    """Rows end at different steps, some before the first, and are left out at each second step."""
+    monkeypatch.setattr("t2t_lite.decoding.beam_search.STAGE", 2)
+    model, limits = ToyModel(7, 9), [3, 0, 9, 12, 1, 5, 2, 12, 7]
+    prefix = tf.constant([[0, 0], [0, 0], [3, 4], [0, 0], [5, 0], [0, 0], [0, 0], [6, 6], [0, 0]])
+    for options in {}, {"n_best": 3}, {"beam_size": 1}, {"prefix": prefix}:
+        static = model.search(limits=limits, **options)
+        staged = model.search(limits=limits, grow=lambda cache: cache, **options)
+        np.testing.assert_array_equal(staged[0], static[0])
+        for a, b in zip(staged[1:], static[1:]):
+            np.testing.assert_allclose(a, b, rtol=1e-5)

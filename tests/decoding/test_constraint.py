@@ -10,8 +10,8 @@ from t2t_lite.decoding.constraint import Brackets
 from t2t_lite.decoding.sampling import sample
 
 SYMBOLS = ["<pad>", "</s>", "<unk>", "(S", "(NP", ")S", ")NP", "XX"]
-LABELLED = dict(opens=[0, 0, 0, 1, 2, 0, 0, 0], closes=[0, 0, 0, 0, 0, 1, 2, 0], words=[False] * 7 + [True])
-PLAIN = dict(opens=[0, 0, 0, 1, 1, 0, 0, 0], closes=[0, 0, 0, 0, 0, 1, 0, 0], words=[False] * 7 + [True])
+LABELLED = dict(max_depth=9, opens=[0, 0, 0, 1, 2, 0, 0, 0], closes=[0, 0, 0, 0, 0, 1, 2, 0], words=[False] * 7 + [True])
+PLAIN = dict(max_depth=9, opens=[0, 0, 0, 1, 1, 0, 0, 0], closes=[0, 0, 0, 0, 0, 1, 0, 0], words=[False] * 7 + [True])
 BEGINS = [False, False, False, True, False]  # source sub-words; number 3 begins a word
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies, Vocabulary
-from t2t_lite.decoding.decoder import Decoder, Sampling, _Search
+from t2t_lite.decoding.decoder import Decoder, Sampling, Search
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Decoding, Problem
@@ -71,7 +71,7 @@ def test_cached_steps_give_the_logits_of_the_whole_sequence(model, beam_size):
 
 def test_scores_are_the_models_own(model, vocabularies, decoder):
     inputs = np.array(vocabularies.source.encode_lines([sentence(1, 9)]), np.int32)
-    search = _Search(beam_size=4, alpha=0.6, extra_length=6, n_best=4, sampling=None, constrained=False)
+    search = Search(beam_size=4, alpha=0.6, extra_length=6, n_best=4, sampling=None, constrained=False)
     arrays = inputs, np.full([1, 30], PAD, np.int32), np.array([30], np.int32), None
     for ids, log_prob, score in zip(*(array[0] for array in decoder._programs[0](*arrays, search))):
         length = int(np.sum(ids != PAD))

@@ -8,7 +8,7 @@ import pytest
 from nltk.tree import Tree
 
 from t2t_lite.trees.cleaning import clean
-from t2t_lite.trees.linearization import Kind, Linearization, t2t_symbols
+from t2t_lite.trees.linearization import MAX_DEPTH, Kind, Linearization, t2t_symbols
 from t2t_lite.trees.reader import format_tree, parse_tree, read_trees
 
 FORMS = [Linearization(tags, closing) for tags in ("normalised", "kept") for closing in ("labelled", "plain")]
@@ -46,7 +46,7 @@ ODD_TREES = [
     "(S ( (NN a)) (XX b))",
     "(TOP (FRAG (X (SYM *)) (NP (NN x(y)))))",
     "(S (-LRB- -LRB-) (-RRB- -RRB-) (XX XX) (: (NP)x) (CD 1\u00a0000))",
-    "(S " * 1500 + "(NN a)" + ")" * 1500,
+    "(S " * MAX_DEPTH + "(NN a)" + ")" * MAX_DEPTH,
 ]
 
 
@@ -174,9 +174,9 @@ def test_any_symbols_over_any_words(form):
 
 def test_very_deep_symbols():
     for form in FORMS:
-        tree, _ = form.tree(["(S", "XX"] * 5000, WORDS)
-        assert words_of(tree) == WORDS
-        assert form.symbols(tree)
+        tree, repairs = form.tree(["(S"] * 5000 + ["XX"] * len(WORDS), WORDS)
+        assert tree.leaves() == WORDS and tree.height() == MAX_DEPTH + 3  # TOP, tag and word
+        assert f"{5000 - MAX_DEPTH} constituents too deep" in repairs
 
 
 def t2t_cases(shared):

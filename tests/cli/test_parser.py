@@ -1,0 +1,87 @@
+"""The commands on an untrained parser: a tree a line over exactly the line's words, whatever they are."""
+
+import io
+import json
+import sys
+
+import keras
+import pytest
+
+from t2t_lite import registry
+from t2t_lite.cli import arguments, decoder
+from t2t_lite.cli import eval as eval_command
+from t2t_lite.config import HParams
+from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
+from t2t_lite.run import Run
+from t2t_lite.training.checkpoints import arrays, model_variables, write_arrays
+from t2t_lite.trees.reader import parse_tree, unescape
+
+SENTENCE = "the old map of Rome faded ."
+TREE = "(TOP (S (NP (NP (DT the) (JJ old) (NN map)) (PP (IN of) (NP (NNP Rome)))) (VP (VBD faded)) (. .)))"
+LINES = [SENTENCE, "", "word", "   ", "( [ ) ]", "x(y) \U0001f600 \u6f22\u5b57 \u2581 a\u00a0b", " ".join(["many"] * 300)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "untrained"
+    registry.load_plugins()
+    problem = registry.problem("treebank", test=(str(path / "gold.trees"),))
+    words = Vocabulary.train([SENTENCE] * 2, 285)
+    symbols = Vocabulary.train([problem.target_text(TREE)], None, model_type="word")
+    Vocabularies(words, symbols, shared=False).save(path)
+    (path / "gold.trees").write_text(f"{TREE}\n" * 3)
+    hparams = HParams(num_encoder_layers=1, num_decoder_layers=1, d_model=8, d_ff=16, num_heads=1, d_k=8, d_v=8)
+    run = Run(path, problem, "none", hparams, seed=1)
+    run.save()
+    keras.utils.set_random_seed(1)
+    write_arrays(run.averaged, arrays(model_variables(run.new_model(run.vocabularies()))), {"step": 0})
+    return run
+
+
+@pytest.fixture
+def command(run, monkeypatch, capsys):
+    """Runs a command on the run, the lines on stdin: its stdout."""
+
+    def call(main, *flags, lines=LINES):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
+        monkeypatch.setattr(sys, "argv", ["command", "--output_dir", str(run.path), *map(str, flags)])
+        code = arguments.run(main, "command")
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        return out
+
+    return call
+
+
+@pytest.mark.parametrize("flags", [[], ["--unconstrained", "--beam_size=2", "--extra_length=20"]])
+def test_one_tree_a_line_over_its_words(command, flags):
+    out = command(decoder.decode, "--beam_size=3", *flags)
+    trees = out.split("\n")
+    assert trees.pop() == "" and len(trees) == len(LINES)
+    for line, tree in zip(LINES, trees):
+        words = [word for word in line.split(" ") if word]
+        assert bool(tree) == bool(words)
+        if words:
+            assert [unescape(leaf) for leaf in parse_tree(tree).leaves()] == words
+
+
+def test_jsonl_says_what_was_repaired(command):
+    flags = "--format=jsonl", "--beam_size=2", "--n_best=2"
+    [line] = command(decoder.decode, *flags, lines=[SENTENCE]).splitlines()
+    outputs = json.loads(line)["hypotheses"]
+    assert len(outputs) == 2 and all(output["well_formed"] and not output["repairs"] for output in outputs)
+    [line] = command(decoder.decode, *flags, "--unconstrained", "--extra_length=0", lines=[SENTENCE]).splitlines()
+    assert not any(output["well_formed"] or not output["repairs"] for output in json.loads(line)["hypotheses"])
+
+
+def test_drawings_and_raw_text(command, tmp_path):
+    flags = "--tokenize", "--beam_size=2", "--format=pretty", f"--svg_dir={tmp_path}/pictures"
+    out = command(decoder.decode, *flags, lines=["It didn't rain.", "", "Why?"])
+    assert "TOP" in out and "n't" in out and len(out.splitlines()) > 4
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == ["1.svg", "3.svg"]
+    assert ">n't</text>" in (tmp_path / "pictures" / "1.svg").read_text()
+
+
+def test_eval_gives_f1_of_the_test_split(command):
+    figures = json.loads(command(eval_command.evaluate, "--split=test", "--beam_size=2", "--json"))
+    assert figures["well_formed"] == figures["valid"] == 100 and 0 <= figures["f1"] < 100 and figures["perplexity"] > 1
