@@ -99,6 +99,15 @@ class Problem:
         """What the model reads for a line that a user gives."""
         return line
 
+    def input_texts(self, lines):
+        """What `input_text` does, in the graph, for exports: string tensor [B] -> string tensor [B].
+
+        Raises UserError where the problem has it in Python only.
+        """
+        if type(self).input_text is not Problem.input_text:
+            raise UserError(f"problem {self.name} has input_text in Python only; an export needs its input_texts, in the graph")
+        return lines
+
     def target_text(self, reference: str) -> str:
         """What the model is to write for a right output that a user gives."""
         return reference

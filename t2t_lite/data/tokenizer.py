@@ -41,7 +41,8 @@ class Vocabulary:
             self.tokenizer = tensorflow_text.SentencepieceTokenizer(proto, out_type=tf.int32, add_eos=True)
             self.tokenizer._model_resource = _ModelResource(proto)
         self.size = self.processor.get_piece_size()
-        self._texts = tf.constant([_text(self.processor, piece) for piece in range(self.size)])
+        self._bytes = [_text(self.processor, piece) for piece in range(self.size)]
+        self._texts = tf.constant(self._bytes)
         self._begins_with_space = self.processor.encode("a", out_type=str)[0].startswith(_SPACE)
 
     @classmethod
@@ -134,7 +135,9 @@ class Vocabulary:
 
     def decode_lines(self, ids: Iterable[Sequence[int]]) -> list[str]:
         """What `decode` does, in Python."""
-        return [self.processor.decode(_before_eos(row)) for row in ids]
+        # Not SentencePiece's decoding, which replaces bytes that make no character by other rules than the graph can.
+        texts = (b"".join(self._bytes[i] for i in _before_eos(row)) for row in ids)
+        return [(text.removeprefix(b" ") if self._begins_with_space else text).decode(errors="replace") for text in texts]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The sub-words' texts, special symbols included."""

@@ -1,5 +1,6 @@
 """Teacher-forced evaluation: loss, perplexity per sub-word and token accuracy; log probabilities of given pairs."""
 
+import functools
 import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -10,6 +11,8 @@ import tensorflow as tf
 from t2t_lite.data.pipeline import eval_batches
 from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.models.transformer import Transformer
+
+SCORE_TOKENS = 8192  # bounds rows x length of a batch, whose logits are that x V
 
 
 class Score(NamedTuple):
@@ -30,9 +33,9 @@ class Perplexity:
         batch_tokens: bound on rows x length of a batch.
     """
 
-    def __init__(self, model: Transformer, vocabularies: Vocabularies, batch_tokens: int = 8192):
-        self._model, self._vocabularies, self._batch_tokens = model, vocabularies, batch_tokens
-        self._run = tf.function(self._score, reduce_retracing=True)
+    def __init__(self, model: Transformer, vocabularies: Vocabularies, batch_tokens: int = SCORE_TOKENS):
+        self._vocabularies, self._batch_tokens = vocabularies, batch_tokens
+        self._run = tf.function(functools.partial(score_batch, model), reduce_retracing=True)
 
     def scores(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Score]:
         """Each pair's Score, grouped by length and so not in the pairs' order."""
@@ -47,16 +50,18 @@ class Perplexity:
         """loss (nats per sub-word, no smoothing), perplexity, accuracy (0 to 1) and sub-words of all pairs."""
         return summary(self.scores(pairs))
 
-    def _score(self, inputs, targets):
-        logits = self._model(inputs, targets)
-        log_probs = -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
-        real = targets != PAD
-        correct = real & (tf.argmax(logits, axis=-1, output_type=targets.dtype) == targets)
-        return (
-            tf.reduce_sum(tf.where(real, log_probs, 0.0), axis=1),
-            tf.reduce_sum(tf.cast(real, tf.int32), axis=1),
-            tf.reduce_sum(tf.cast(correct, tf.int32), axis=1),
-        )
+
+def score_batch(model: Transformer, inputs: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """inputs int32 [B, S], targets int32 [B, T] -> Score's log_prob float32 [B], tokens int32 [B], correct int32 [B]."""
+    logits = model(inputs, targets)
+    log_probs = -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    real = targets != PAD
+    correct = real & (tf.argmax(logits, axis=-1, output_type=targets.dtype) == targets)
+    return (
+        tf.reduce_sum(tf.where(real, log_probs, 0.0), axis=1),
+        tf.reduce_sum(tf.cast(real, tf.int32), axis=1),
+        tf.reduce_sum(tf.cast(correct, tf.int32), axis=1),
+    )
 
 
 def summary(scores: Iterable[Score]) -> dict[str, float]:

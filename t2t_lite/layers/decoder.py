@@ -52,11 +52,23 @@ class DecoderLayer(keras.Layer):
             part.build(input_shape)
 
     def call(self, x, memory, self_mask, memory_mask, seeds=None):
+        return self.with_attention(x, memory, self_mask, memory_mask, seeds)[0]
+
+    def with_attention(self, x, memory, self_mask, memory_mask, seeds=None):
+        """What `call` returns, and the weights of the attention to the memory, float32 [B, H, T, S]."""
+        weights = None
+
+        def attend_to_memory(y):
+            nonlocal weights
+            attention = self.memory_attention
+            queries, keys_and_values = attention.project_queries(y), attention.project_memory(memory)
+            y, weights = attention.attend(queries, *keys_and_values, memory_mask, seeds)
+            return y
+
         x = self.self_attention_residual(x, sublayer=lambda y: self.self_attention(y, y, self_mask, seeds=seeds), seeds=seeds)
-        x = self.memory_attention_residual(
-            x, sublayer=lambda y: self.memory_attention(y, memory, memory_mask, seeds=seeds), seeds=seeds
-        )
-        return self.feed_forward_residual(x, sublayer=lambda y: self.feed_forward(y, seeds=seeds), seeds=seeds)
+        x = self.memory_attention_residual(x, sublayer=attend_to_memory, seeds=seeds)
+        x = self.feed_forward_residual(x, sublayer=lambda y: self.feed_forward(y, seeds=seeds), seeds=seeds)
+        return x, weights
 
     def start_cache(self, batch, beam_size, max_length):
         """Empty self-attention keys and values: {"keys": [B, W, H, L, d_k], "values": [B, W, H, L, d_v]}."""
@@ -140,6 +152,14 @@ class Decoder(keras.Layer):
         for layer in self.layers:
             x = layer(x, memory, self_mask, memory_mask, seeds=seeds)
         return self.final_norm(x) if self.final_norm else x
+
+    def attention(self, x, memory, memory_mask):
+        """Each layer's weights of the attention to the memory, float32 [B, H, T, S]; arguments as `call`'s."""
+        self_mask, layers = causal_mask(ops.shape(x)[1]), []
+        for layer in self.layers:
+            x, weights = layer.with_attention(x, memory, self_mask, memory_mask)
+            layers.append(weights)
+        return layers
 
     def project_memory(self, memory):
         """[B, S, D] -> each layer's (keys, values), made once a sentence."""

@@ -76,10 +76,20 @@ class Transformer(keras.Model):
 
     def decode(self, targets, memory, memory_mask, seeds=None):
         """targets int32 [B, T] and the encoder's output [B, S, D] -> logits float32 [B, T, V]."""
+        x = self.embedding_dropout(self._embed_shifted(targets), seeds=seeds)
+        return self.target_embedding.logits(self.decoder(x, memory, memory_mask, seeds=seeds))
+
+    def attention(self, inputs, targets):
+        """Where each target symbol looked while it was predicted: the decoder's attention to the encoder's output.
+
+        inputs int32 [B, S], targets int32 [B, T] -> for each decoder layer, first to last, float32 [B, H, T, S].
+        """
+        return self.decoder.attention(self._embed_shifted(targets), self.encode(inputs), padding_mask(inputs))
+
+    def _embed_shifted(self, targets):
+        """int32 [B, T] -> [B, T, D], shifted right: position t holds what stands at t - 1."""
         shifted = ops.pad(targets[:, :-1], [[0, 0], [1, 0]])  # starts from padding, whose embedding is zero
-        x = self.target_positions(self.target_embedding(shifted))
-        x = self.decoder(self.embedding_dropout(x, seeds=seeds), memory, memory_mask, seeds=seeds)
-        return self.target_embedding.logits(x)
+        return self.target_positions(self.target_embedding(shifted))
 
     def start(self, inputs, beam_size, max_length):
         """Encodes and makes what `step` needs.

@@ -41,6 +41,22 @@ def test_stack_equals_numpy(hparams):
     np.testing.assert_allclose(decoder(X, MEMORY, MASK), expected, atol=1e-5)
 
 
+@NORMS
+def test_attention_to_the_memory(hparams):
+    """The weights of each layer, on which its output depends as Eq. 1 says: no weight on padding, one on all else."""
+    decoder = built(Decoder, hparams)
+    layers = decoder.attention(X, MEMORY, MASK)
+    assert [tuple(weights.shape) for weights in layers] == [(B, hparams.num_heads, T, S)] * 2
+    for layer in layers:
+        np.testing.assert_allclose(np.sum(layer, axis=-1), 1, atol=1e-6)
+        assert not np.any(np.where(MASK, 0, layer))
+    assert np.abs(layers[0] - layers[1]).max() > 0.01
+    first = decoder.layers[0]
+    x, mine = first.with_attention(X, MEMORY, causal_mask(T), MASK)
+    np.testing.assert_array_equal(mine, layers[0])
+    np.testing.assert_array_equal(x, first(X, MEMORY, causal_mask(T), MASK))
+
+
 def test_a_position_depends_on_no_later_one():
     decoder = built(Decoder, POST)
     for position in range(T):

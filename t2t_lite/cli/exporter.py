@@ -1,0 +1,59 @@
+"""t2t-exporter: writes a SavedModel that takes strings and gives strings."""
+
+import sys
+
+from t2t_lite.cli import arguments
+
+_SIGNATURES = """\
+What DIR/<version>/ holds, for TensorFlow and tensorflow_text alone (import both, then tf.saved_model.load):
+  serving_default  text [batch] -> text, score, log_prob [batch]
+  n_best           text [batch] -> text, score, log_prob [batch, n], best first
+  ids              ids [batch, length] -> ids [batch, length], score, log_prob [batch]; each row ends in EOS (1), then 0
+  score            text, target [batch] -> log_prob, score [batch]
+  attention        text, target [batch] -> attention [batch, layers, target, source], source_pieces, target_pieces
+  metadata         -> metadata, the text of assets.extra/metadata.json
+Texts are UTF-8; others are an error that names them. A blank text has an empty output with score 0. A parsing model gives
+tree symbols; t2t_lite.export.metadata.problem(metadata).output_text(text, line) makes the tree of them.
+
+example: t2t-exporter --output_dir RUN --export_dir export
+"""
+
+
+def parser() -> arguments.Parser:
+    import argparse
+
+    parser = arguments.Parser(
+        "Writes the averaged, else best, else latest checkpoint of a run as a SavedModel, vocabulary and search inside.",
+        epilog=_SIGNATURES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        conflict_handler="resolve",  # --version means the model's here
+    )
+    arguments.add_run(parser)
+    parser.add_argument("--export_dir", metavar="DIR", required=True, help="DIR/<version>/ is written")
+    parser.add_argument("--version", type=int, metavar="N", help="default: one more than the largest in DIR, from 1")
+    group = parser.add_argument_group("search", "Fixed in the export. The defaults are the problem's.")
+    group.add_argument("--beam_size", type=int, metavar="N", help="hypotheses that grow side by side; 1: greedy")
+    group.add_argument("--alpha", type=float, metavar="A", help="length penalty ((5 + length) / 6)^A")
+    group.add_argument("--extra_length", type=int, metavar="N", help="sub-words an output may have beyond its input's")
+    group.add_argument("--n_best", type=int, metavar="N", help="outputs of the signature n_best (default: the beam size)")
+    arguments.add_unconstrained(group)
+    return parser
+
+
+def export() -> None:
+    args = parser().parse_args()
+    from t2t_lite.run import Run
+
+    run = Run.open(args.output_dir, args.usr_dir)
+    arguments.start_tensorflow()
+    from t2t_lite.export import saved_model
+
+    arguments.log(f"checkpoint: {run.weights()}")
+    options = {name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length", "n_best")}
+    folder = saved_model.export(run, args.export_dir, args.version, **options, constrained=not args.unconstrained)
+    arguments.log("checked against the decoder in a process without t2t_lite")
+    print(folder)
+
+
+def main() -> None:
+    sys.exit(arguments.run(export, "t2t-exporter"))

@@ -1,0 +1,79 @@
+"""What an export says of itself: `assets.extra/metadata.json`, and the problem whose Python its outputs may still need."""
+
+import json
+from pathlib import Path
+
+from t2t_lite import __version__, registry
+from t2t_lite.data.tokenizer import EOS, PAD, UNK, Vocabularies
+from t2t_lite.decoding.decoder import Search
+from t2t_lite.errors import UserError
+from t2t_lite.problem import Problem
+from t2t_lite.run import Run
+
+FILE = "assets.extra/metadata.json"  # TensorFlow Serving leaves that folder to its users
+
+
+def metadata(run: Run, weights: Path, vocabularies: Vocabularies, search: Search) -> dict:
+    """The record of an export, ready for JSON."""
+    import tensorflow as tf
+
+    problem = run.problem
+    python = type(problem).output_text is not Problem.output_text
+    return {
+        "t2t_lite": __version__,
+        "tensorflow": tf.__version__,
+        "problem": problem.name,
+        "options": _portable(problem.options()),
+        "hparams_set": run.hparams_set,
+        "hparams": run.hparams.to_dict(),
+        "weights": str(weights.relative_to(run.path)),
+        "beam_size": search.beam_size,
+        "alpha": search.alpha,
+        "extra_length": search.extra_length,
+        "n_best": search.n_best,
+        "constrained": search.constrained,
+        # The layer for a heat map, from 0: the last but one follows the words best, the last looks elsewhere at the end
+        # (Garg et al. 2019, https://arxiv.org/abs/1909.02074, and so it was in `small` on Multi30k en-fr).
+        "attention_layer": max(run.hparams.num_decoder_layers - 2, 0),
+        "vocabularies": {
+            side: {"size": vocabulary.size, "pad": PAD, "eos": EOS, "unk": UNK}
+            for side, vocabulary in (("source", vocabularies.source), ("target", vocabularies.target))
+        },
+        # The model's text is not yet the user's where the problem says so.
+        "output_text": "t2t_lite.export.metadata.problem(metadata).output_text(text, line)" if python else None,
+    }
+
+
+def read(folder) -> dict:
+    """The metadata of DIR/<version>. Raises UserError where there is none."""
+    file = Path(folder) / FILE
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{folder}: no export of t2t-exporter (no {FILE})") from None
+
+
+def problem(metadata: dict, usr_dir: str | None = None) -> Problem:
+    """The problem of an export, for what it does in Python: `output_text(text, line)`, `pretty`, `svg`, `tokenize`.
+
+    A parsing model returns tree symbols; this makes the tree of them:
+
+        metadata = read("export/1")
+        symbols = tf.saved_model.load("export/1").signatures["serving_default"](tf.constant([line]))["text"][0]
+        tree = problem(metadata).output_text(symbols.numpy().decode(), line)
+    """
+    registry.load_plugins(usr_dir)
+    return registry.problem(metadata["problem"], **metadata["options"])
+
+
+def _portable(options: dict) -> dict:
+    """The options that are given and mean something elsewhere: no paths, which name files of the training machine."""
+
+    def is_path(value) -> bool:
+        return isinstance(value, str) and value.startswith("/")
+
+    return {
+        name: value
+        for name, value in options.items()
+        if value is not None and not any(map(is_path, value if isinstance(value, list | tuple) else [value]))
+    }

@@ -1,0 +1,77 @@
+"""t2t-exporter on an untrained run: where it writes, what it refuses, and that mistakes leave nothing."""
+
+import json
+import sys
+
+import keras
+import pytest
+
+from t2t_lite import registry
+from t2t_lite.cli import exporter
+from t2t_lite.config import HParams
+from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
+from t2t_lite.export import saved_model
+from t2t_lite.run import Run
+from t2t_lite.training.checkpoints import arrays, model_variables, write_arrays
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "untrained"
+    registry.load_plugins()
+    vocabulary = Vocabulary.train(["many plain words of text", "some more of the many words"], 290)
+    Vocabularies(vocabulary, vocabulary, shared=True).save(path)
+    hparams = HParams(num_encoder_layers=1, num_decoder_layers=1, d_model=8, d_ff=16, num_heads=1, d_k=8, d_v=8)
+    run = Run(path, registry.problem("spelled_numbers_ende"), "none", hparams, seed=1)
+    run.save()
+    keras.utils.set_random_seed(1)
+    write_arrays(run.best, arrays(model_variables(run.new_model(run.vocabularies()))), {"step": 0})
+    return run
+
+
+@pytest.fixture
+def command(run, monkeypatch, capsys):
+    """Runs t2t-exporter with the given flags: (exit code, stdout, stderr)."""
+
+    def call(*flags):
+        monkeypatch.setattr(sys, "argv", ["t2t-exporter", "--output_dir", str(run.path), *map(str, flags)])
+        with pytest.raises(SystemExit) as exit:
+            exporter.main()
+        return exit.value.code, *capsys.readouterr()
+
+    return call
+
+
+def test_an_export_gets_the_next_number_and_its_search(command, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(saved_model, "_check", lambda *_: None)  # which tests/export does
+    for name in ("2", "9.1.partial", "notes"):
+        (tmp_path / name).mkdir()
+    flags = ["--beam_size", "2", "--alpha", "0.5", "--extra_length", "3", "--n_best", "1"]
+    code, out, err = command("--export_dir", tmp_path, *flags)
+    assert (code, out) == (0, f"{tmp_path / '3'}\n") and f"checkpoint: {run.best}" in err
+    about = json.loads((tmp_path / "3" / "assets.extra" / "metadata.json").read_text())
+    assert [about[name] for name in ("beam_size", "alpha", "extra_length", "n_best")] == [2, 0.5, 3, 1]
+    assert about["weights"] == "best.safetensors"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3", "9.1.partial", "notes"]
+
+
+def test_mistakes_are_one_line_and_write_nothing(command, tmp_path):
+    folder, file = tmp_path / "export", tmp_path / "file"
+    (folder / "4").mkdir(parents=True)
+    file.touch()
+    for flags, message in [
+        (["--version", "4"], f"--version=4: {folder / '4'} exists; the next free one is 5"),
+        (["--version", "0"], "--version=0: expected at least 1; the next free one is 5"),
+        (["--version", "new"], "--version: invalid int value: 'new'"),
+        (["--beam_size", "0"], "beam_size=0: expected at least 1"),
+        (["--beam_size", "2", "--n_best", "3"], "n_best=3: expected at most beam_size=2"),
+        (["--alpha", "-1"], "alpha=-1.0: expected at least 0"),
+        (["--export_dir", file], f"--export_dir {file}: a file; expected a directory"),
+        (["--export_dir", file / "below"], f"--export_dir {file / 'below'}: "),
+        (["--output_dir", tmp_path / "nothing"], "no run there"),
+        (["--exportdir", folder], "unknown flag --exportdir; nearest: --export_dir"),
+    ]:
+        code, out, err = command("--export_dir", folder, *flags)
+        last = err.rstrip("\n").split("\n")[-1]
+        assert (code, out) == (2, "") and message in last and last.startswith("t2t-exporter: error: "), err
+    assert sorted(tmp_path.iterdir()) == [folder, file] and list(folder.iterdir()) == [folder / "4"]
