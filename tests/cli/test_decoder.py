@@ -5,15 +5,12 @@ import io
 import json
 import sys
 
-import keras
 import pytest
+from untrained import untrained_run
 
 from t2t_lite import registry
 from t2t_lite.cli import decoder
-from t2t_lite.config import HParams
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
-from t2t_lite.run import Run
-from t2t_lite.training.checkpoints import arrays, model_variables, write_arrays
 
 LINES = [
     "plain text", "", "   ", "carriage return\r", "a\ttab", "line\u2028separator", "an emoji \U0001f600",
@@ -26,13 +23,8 @@ def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "untrained"
     registry.load_plugins()
     vocabulary = Vocabulary.train(["many plain words of text", "some more of the many words"], 290)
-    Vocabularies(vocabulary, vocabulary, shared=True).save(path)
-    hparams = HParams(num_encoder_layers=1, num_decoder_layers=1, d_model=8, d_ff=16, num_heads=1, d_k=8, d_v=8)
-    run = Run(path, registry.problem("spelled_numbers_ende"), "none", hparams, seed=1)
-    run.save()
-    keras.utils.set_random_seed(1)
-    write_arrays(run.averaged, arrays(model_variables(run.new_model(run.vocabularies()))), {"step": 0})
-    return run
+    problem = registry.problem("spelled_numbers_ende")
+    return untrained_run(path, problem, Vocabularies(vocabulary, vocabulary, shared=True))
 
 
 @pytest.fixture

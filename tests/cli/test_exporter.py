@@ -3,16 +3,13 @@
 import json
 import sys
 
-import keras
 import pytest
+from untrained import untrained_run
 
 from t2t_lite import registry
 from t2t_lite.cli import exporter
-from t2t_lite.config import HParams
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 from t2t_lite.export import saved_model
-from t2t_lite.run import Run
-from t2t_lite.training.checkpoints import arrays, model_variables, write_arrays
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +17,8 @@ def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "untrained"
     registry.load_plugins()
     vocabulary = Vocabulary.train(["many plain words of text", "some more of the many words"], 290)
-    Vocabularies(vocabulary, vocabulary, shared=True).save(path)
-    hparams = HParams(num_encoder_layers=1, num_decoder_layers=1, d_model=8, d_ff=16, num_heads=1, d_k=8, d_v=8)
-    run = Run(path, registry.problem("spelled_numbers_ende"), "none", hparams, seed=1)
-    run.save()
-    keras.utils.set_random_seed(1)
-    write_arrays(run.best, arrays(model_variables(run.new_model(run.vocabularies()))), {"step": 0})
-    return run
+    problem = registry.problem("spelled_numbers_ende")
+    return untrained_run(path, problem, Vocabularies(vocabulary, vocabulary, shared=True))
 
 
 @pytest.fixture
@@ -48,10 +40,10 @@ def test_an_export_gets_the_next_number_and_its_search(command, run, tmp_path, m
         (tmp_path / name).mkdir()
     flags = ["--beam_size", "2", "--alpha", "0.5", "--extra_length", "3", "--n_best", "1"]
     code, out, err = command("--export_dir", tmp_path, *flags)
-    assert (code, out) == (0, f"{tmp_path / '3'}\n") and f"checkpoint: {run.best}" in err
+    assert (code, out) == (0, f"{tmp_path / '3'}\n") and f"checkpoint: {run.averaged}" in err
     about = json.loads((tmp_path / "3" / "assets.extra" / "metadata.json").read_text())
     assert [about[name] for name in ("beam_size", "alpha", "extra_length", "n_best")] == [2, 0.5, 3, 1]
-    assert about["weights"] == "best.safetensors"
+    assert about["weights"] == "averaged.safetensors"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3", "9.1.partial", "notes"]
 
 

@@ -4,16 +4,13 @@ import io
 import json
 import sys
 
-import keras
 import pytest
+from untrained import untrained_run
 
 from t2t_lite import registry
 from t2t_lite.cli import arguments, decoder
 from t2t_lite.cli import eval as eval_command
-from t2t_lite.config import HParams
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
-from t2t_lite.run import Run
-from t2t_lite.training.checkpoints import arrays, model_variables, write_arrays
 from t2t_lite.trees.reader import parse_tree, unescape
 
 SENTENCE = "the old map of Rome faded ."
@@ -28,14 +25,9 @@ def run(tmp_path_factory):
     problem = registry.problem("treebank", test=(str(path / "gold.trees"),))
     words = Vocabulary.train([SENTENCE] * 2, 285)
     symbols = Vocabulary.train([problem.target_text(TREE)], None, model_type="word")
-    Vocabularies(words, symbols, shared=False).save(path)
+    path.mkdir()
     (path / "gold.trees").write_text(f"{TREE}\n" * 3)
-    hparams = HParams(num_encoder_layers=1, num_decoder_layers=1, d_model=8, d_ff=16, num_heads=1, d_k=8, d_v=8)
-    run = Run(path, problem, "none", hparams, seed=1)
-    run.save()
-    keras.utils.set_random_seed(1)
-    write_arrays(run.averaged, arrays(model_variables(run.new_model(run.vocabularies()))), {"step": 0})
-    return run
+    return untrained_run(path, problem, Vocabularies(words, symbols, shared=False))
 
 
 @pytest.fixture
