@@ -15,11 +15,11 @@ genia="--train $data/genia/train.trees.gz --dev $data/genia/dev.trees.gz --test 
 wsj="--train $(echo "$data"/wsj_sample/wsj_00*.mrg "$data"/wsj_sample/wsj_01[0-5]*.mrg)"
 wsj="$wsj --dev $(echo "$data"/wsj_sample/wsj_01[67]*.mrg) --test $(echo "$data"/wsj_sample/wsj_01[89]*.mrg)"
 declare -A flags=(
-    [genia]="$genia"
+    [genia]="$genia --tags=kept"
     [genia-tags-normalised]="$genia --tags=normalised"
-    [genia-long]="$genia --set=train_steps=9600 --set=dropout=0.3"
-    [wsj-sample]="$wsj"
-    [wsj-sample-silver]="$wsj --silver $(echo "$data"/silver/*.trees.gz) --silver_per_gold=3"
+    [genia-long]="$genia --tags=kept --set=train_steps=9600 --set=dropout=0.3"
+    [wsj-sample]="$wsj --tags=kept"
+    [wsj-sample-silver]="$wsj --tags=kept --silver $(echo "$data"/silver/*.trees.gz) --silver_per_gold=3"
 )
 runs=("$@")
 [ ${#runs[@]} -gt 0 ] || runs=(genia genia-tags-normalised genia-long wsj-sample wsj-sample-silver)
