@@ -212,11 +212,11 @@ class Decoder:
         rows = sorted(rows, key=lambda row: row.length, reverse=True)
         while rows:
             source_length = _round_up(rows[0].length) if self._xla else rows[0].length
-            size = max(self.batch_tokens // row_tokens(search, source_length), 1)
+            count = max(self.batch_tokens // row_tokens(search, source_length), 1)
             if self._xla:
-                size = 1 << (size.bit_length() - 1)  # the largest power of two that fits
-            batch, rows = rows[:size], rows[size:]
-            yield batch, min(size, 1 << (len(batch) - 1).bit_length()) if self._xla else len(batch), source_length
+                count = 1 << (count.bit_length() - 1)  # the largest power of two that fits
+            batch, rows = rows[:count], rows[count:]
+            yield batch, min(count, 1 << (len(batch) - 1).bit_length()) if self._xla else len(batch), source_length
 
     def _decode_batch(
         self, program: "_Program", rows: list[_Row], size: int, source_length: int, search: Search, seed: int

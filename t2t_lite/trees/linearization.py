@@ -161,15 +161,5 @@ def _build(kinds: list[Kind], words: Sequence[str], repairs: list[str]) -> Tree:
 
 def t2t_symbols(tree: Tree) -> list[str]:
     """A tree as tensor2tensor writes it: `NP` ... `/NP` for a constituent, its tag for a word, nothing for the root."""
-    symbols = []
-    rest = [*reversed(tree)]
-    while rest:
-        node = rest.pop()
-        if isinstance(node, str):
-            symbols.append(node)
-        else:
-            symbols.append(node.label())
-            if not isinstance(node[0], str):
-                rest.append(f"/{node.label()}")
-                rest.extend(reversed(node))
-    return symbols
+    symbols = Linearization(tags="kept", closing="labelled").symbols(tree)
+    return [f"/{symbol[1:]}" if symbol.startswith(")") else symbol.removeprefix("(") for symbol in symbols]

@@ -4,21 +4,9 @@ import json
 import sys
 
 import pytest
-from untrained import untrained_run
 
-from t2t_lite import registry
 from t2t_lite.cli import exporter
-from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 from t2t_lite.export import saved_model
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    path = tmp_path_factory.mktemp("runs") / "untrained"
-    registry.load_plugins()
-    vocabulary = Vocabulary.train(["many plain words of text", "some more of the many words"], 290)
-    problem = registry.problem("spelled_numbers_ende")
-    return untrained_run(path, problem, Vocabularies(vocabulary, vocabulary, shared=True))
 
 
 @pytest.fixture
