@@ -151,15 +151,15 @@ class Signatures:
 
     def _source(self, text: tf.Tensor) -> tf.Tensor:
         """string [B] -> int32 [B, S]."""
-        _check_utf8(text, "text")
+        text = _utf8(text, "text")
         return self._vocabularies.source.encode(self._problem.input_texts(text)).to_tensor(PAD)
 
     def _pairs(self, text: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """string [B] each -> int32 [B, S], int32 [B, T], int32 [B]: the longer one's length."""
-        tf.debugging.assert_equal(tf.size(text), tf.size(target), "expected as many targets as texts")
-        inputs = self._source(text)
-        _check_utf8(target, "target")
-        targets = self._vocabularies.target.encode(target).to_tensor(PAD)
+        equal = tf.debugging.assert_equal(tf.size(text), tf.size(target), "expected as many targets as texts")
+        with tf.control_dependencies([equal]):  # or what follows may fail first, and say less
+            inputs = self._source(tf.identity(text))
+            targets = self._vocabularies.target.encode(_utf8(target, "target")).to_tensor(PAD)
         return inputs, targets, tf.maximum(_lengths(inputs), _lengths(targets))
 
 
@@ -205,7 +205,9 @@ def _pieces(ids: tf.Tensor, vocabulary: Vocabulary) -> tf.Tensor:
     return tf.where(ids == PAD, "", tf.gather(vocabulary.pieces(range(vocabulary.size)), ids))
 
 
-def _check_utf8(text: tf.Tensor, name: str) -> None:
-    """string [B]. Replacing what is not UTF-8 leaves all other strings as they are."""
+def _utf8(text: tf.Tensor, name: str) -> tf.Tensor:
+    """string [B], itself. Raises InvalidArgumentError for what is not UTF-8: replacing that leaves all other strings as they are."""
     valid = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8") == text
-    tf.debugging.Assert(tf.reduce_all(valid), [f"{name}: expected UTF-8; not so at the indices", tf.where(~valid)[:, 0]])
+    valid = tf.debugging.Assert(tf.reduce_all(valid), [f"{name}: expected UTF-8; not so at the indices", tf.where(~valid)[:, 0]])
+    with tf.control_dependencies([valid]):
+        return tf.identity(text)
