@@ -1,8 +1,26 @@
 """What the commands do, from Python: `t2t_lite.load(RUN).translate(lines)`."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from t2t_lite.run import Run
+
+
+class Attention(NamedTuple):
+    """Where each sub-word of a target looked in its source while it was written.
+
+    Attributes:
+        weights: float32 [layers, heads, T, S], the decoder's attention to the encoder's output, layers first to last; each
+            row sums to 1.
+        source_pieces: S SentencePiece pieces, U+2581 where a word begins, the last one </s>.
+        target_pieces: T pieces, likewise.
+    """
+
+    weights: np.ndarray
+    source_pieces: list[str]
+    target_pieces: list[str]
 
 
 class Translator:
@@ -24,10 +42,10 @@ class Translator:
 
         self.run = run
         self.weights = run.weights()
-        vocabularies = run.vocabularies()
-        model = run.load_model(vocabularies, self.weights)
-        self._decoder = Decoder(model, vocabularies, run.problem)
-        self._perplexity = Perplexity(model, vocabularies)
+        self._vocabularies = run.vocabularies()
+        self._model = run.load_model(self._vocabularies, self.weights)
+        self._decoder = Decoder(self._model, self._vocabularies, run.problem)
+        self._perplexity = Perplexity(self._model, self._vocabularies)
 
     def translate(self, lines: Iterable[str], beam_size: int | None = None, n_best: int = 1, **options):
         """Translates lines of text.
@@ -63,6 +81,18 @@ class Translator:
             score = log_prob / float(length_penalty(tokens, alpha))
             hypotheses[line] = Hypothesis(pairs[line][1], score, log_prob)
         return hypotheses
+
+    def attention(self, source: str, target: str) -> Attention:
+        """How the decoder attends to `source` (a line of input) as it writes `target`, an output as `translate` gives it."""
+        source, target = self.run.problem.texts(source, target)
+        [inputs] = self._vocabularies.source.encode_lines([source])
+        [targets] = self._vocabularies.target.encode_lines([target])
+        layers = self._model.attention(np.array([inputs], np.int32), np.array([targets], np.int32))
+        return Attention(
+            np.concatenate(layers),
+            self._vocabularies.source.pieces(inputs),
+            self._vocabularies.target.pieces(targets),
+        )
 
 
 def load(path, usr_dir: str | None = None) -> Translator:

@@ -10,8 +10,7 @@ or at its own limit. A hypothesis that reaches the limit is cut there, without E
 only for places that no finished hypothesis takes. Rows share nothing but the loop: none depends on the others.
 
 Under XLA all shapes are static, and the loop runs until the last row is done. Otherwise it runs in stages: each begins by
-leaving out the rows that are done, and with caches just long enough for its steps, since a step's time is mostly spent on
-reordering and reading them.
+leaving out the rows that are done, and with caches just long enough for its steps, since each step reads and writes them whole.
 
 Shapes: B batch, W beam width, C candidates, L maximal output length, P prefix length, V vocabulary, N n_best.
 """
@@ -24,7 +23,7 @@ import tensorflow as tf
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
 
 # (ids int32 [B, W], position int32 [], memory, cache) -> (logits float32 [B, W, V], cache)
-# `ids`: the symbols at `position - 1`, PAD at position 0. Tensors of `memory` begin with [B], of `cache` with [B, W].
+# `ids`: the symbols at `position - 1`, PAD at position 0. Tensors of `memory` and `cache` begin with [B].
 Step = Callable[[tf.Tensor, tf.Tensor, Any, Any], tuple[tf.Tensor, Any]]
 
 # (ids int32 [B, W], position int32 [], grammar) -> (bool [B, W, V]: the symbols that may come at `position`, grammar)
@@ -60,7 +59,7 @@ class _State(NamedTuple):
     finished_log_probs: tf.Tensor  # float32 [B, W]
     finished_scores: tf.Tensor  # float32 [B, W], best first
     done: tf.Tensor  # bool [B]
-    cache: Any  # nest of [B, W, ...], the step's
+    cache: Any  # nest of [B, ...], the step's
     grammar: Any  # nest of [B, W, ...], what says which symbols may come next
 
 
@@ -84,6 +83,7 @@ def beam_search(
     forbidden: Sequence[int] = (PAD, UNK),
     n_best: int = 1,
     candidates: int | None = None,
+    reorder: Callable[[Any, tf.Tensor], Any] | None = None,
     grow: Callable[[Any], Any] | None = None,
 ) -> Hypotheses:
     """The n best outputs of each row.
@@ -91,7 +91,7 @@ def beam_search(
     Args:
         step: gives the logits of the next symbol.
         memory: nest of constants, [B, ...]; handed to `step`, never tiled over beams and never reordered.
-        cache: nest of what `step` carries along, [B, W, ...]; reordered over W after each step.
+        cache: nest of what `step` carries along, [B, ...].
         beam_size: W. With 1 the search is greedy.
         alpha: exponent of the length penalty, at least 0.
         limits: int32 [B], how many symbols a row's output may have, EOS included.
@@ -99,12 +99,14 @@ def beam_search(
         prefix: int32 [B, P], what each row's output must begin with, PAD after its end; all PAD: anything. Its symbols
             count in the log probability as the model sees them.
         allow: says which symbols may come next; None: all.
-        grammar: nest of what `allow` carries along, [B, W, ...]; reordered like the cache.
+        grammar: nest of what `allow` carries along, [B, W, ...]; reordered over W after each step.
         forbidden: ids never generated. They, and what is not allowed, keep their share of probability, so that scores are
             the model's own.
         n_best: N, at most W. The first of n are the same for every n.
         candidates: C, extensions kept at each step. Default 2W; 1 for W = 1, where a second one would keep growing
             beside an EOS that was the most probable symbol, and "greedy" would not be argmax.
+        reorder: (cache, parents int32 [B, W]) -> the cache after each alive hypothesis has become the continuation of its parent.
+            None: its tensors are [B, W, ...], to be gathered over W.
         grow: adds room for STAGE more positions to the cache, which has none at the start. None: the cache has room for all,
             shapes are static, as XLA needs them.
     """
@@ -143,7 +145,7 @@ def beam_search(
         alive_ids = tf.where(state.done[:, None, None], state.alive_ids, _take(ids, index))
         if beam_size > 1:
             parents = _take(parents, index)
-            cache, grammar = tf.nest.map_structure(lambda tensor: _take(tensor, parents), (cache, grammar))
+            cache, grammar = (reorder or _reorder)(cache, parents), _reorder(grammar, parents)
 
         # Log probabilities only fall, so this is the best score that an alive hypothesis can still reach.
         bound = alive_log_probs[:, 0] / length_penalty(rows.limits, alpha)
@@ -252,6 +254,10 @@ def size(tensor: tf.Tensor, axis: int) -> int | tf.Tensor:
     """A number where the graph knows it, as XLA must, else a tensor."""
     static = tensor.shape[axis]
     return tf.shape(tensor)[axis] if static is None else static
+
+
+def _reorder(nest: Any, parents: tf.Tensor) -> Any:
+    return tf.nest.map_structure(lambda tensor: _take(tensor, parents), nest)
 
 
 def _take(tensor: tf.Tensor, index: tf.Tensor) -> tf.Tensor:

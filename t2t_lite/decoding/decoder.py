@@ -296,6 +296,7 @@ def run_search(
         beam_size=search.beam_size,
         max_length=max_length,
         n_best=search.n_best,
+        reorder=model.reorder_cache,
         grow=(lambda cache: model.grow_cache(cache, STAGE)) if in_stages else None,
         **arguments,
     )

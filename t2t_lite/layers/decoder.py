@@ -71,42 +71,41 @@ class DecoderLayer(keras.Layer):
         return x, weights
 
     def start_cache(self, batch, beam_size, max_length):
-        """Empty self-attention keys and values: {"keys": [B, W, H, L, d_k], "values": [B, W, H, L, d_v]}."""
+        """Room for self-attention's keys and values: {"keys": [B, H, L, W, d_k], "values": [B, H, L, W, d_v]}."""
         h = self.hparams
-        shape = (batch, beam_size, h.num_heads, max_length)
+        shape = (batch, h.num_heads, max_length, beam_size)
         return {
             "keys": ops.zeros((*shape, h.d_k), self.compute_dtype),
             "values": ops.zeros((*shape, h.d_v), self.compute_dtype),
         }
 
-    def step(self, x, position, memory, memory_mask, cache):
+    def step(self, x, position, memory, memory_mask, cache, cache_mask):
         """One position of each of W beams.
 
         Args:
             x: [B, W, D].
-            position: int32 scalar, where x stands; positions before it are in the cache.
+            position: int32 scalar, where x stands and its keys and values are written.
             memory: (keys [B, H, S, d_k], values [B, H, S, d_v]) of `memory_attention.project_memory`.
             memory_mask: bool [B, 1, 1, S].
             cache: as `start_cache`.
+            cache_mask: bool [B, 1, W, L * W], which places of the cache each beam attends to.
 
         Returns:
             ([B, W, D], the cache with this position written).
         """
         written = {}
 
+        # The W beams of a sentence are W queries on the same keys: neither cache nor memory is by beam.
         def attend_to_left(y):
-            y = y[:, :, None]  # [B, W, D] -> [B, W, T=1, D]
-            keys, values = self.self_attention.project_memory(y)  # [B, W, H, 1, K]
-            places = ops.arange(ops.shape(cache["keys"])[3])
-            here = ops.equal(places, position)[:, None]
-            written["keys"] = ops.where(here, keys, cache["keys"])
-            written["values"] = ops.where(here, values, cache["values"])
-            mask = places <= position
+            keys, values = self.self_attention.project_memory(y)  # [B, H, W, K]
+            written["keys"] = _write(cache["keys"], position, keys)
+            written["values"] = _write(cache["values"], position, values)
             queries = self.self_attention.project_queries(y)
-            return self.self_attention.attend(queries, written["keys"], written["values"], mask)[0][:, :, 0]
+            return self.self_attention.attend(
+                queries, _flatten_places(written["keys"]), _flatten_places(written["values"]), cache_mask
+            )[0]
 
         def attend_to_memory(y):
-            # The W beams of a sentence are W queries on the same keys: the memory is not tiled.
             queries = self.memory_attention.project_queries(y)
             return self.memory_attention.attend(queries, *memory, memory_mask)[0]
 
@@ -166,21 +165,58 @@ class Decoder(keras.Layer):
         return [layer.memory_attention.project_memory(memory) for layer in self.layers]
 
     def start_cache(self, batch, beam_size, max_length):
-        """Each layer's empty cache."""
-        return [layer.start_cache(batch, beam_size, max_length) for layer in self.layers]
+        """What `step` carries along.
 
-    def grow_cache(self, caches, positions):
-        """[B, W, H, L, K] -> [B, W, H, L + positions, K], zeros at the end, in each layer."""
-        padding = [[0, 0], [0, 0], [0, 0], [0, positions], [0, 0]]
-        return [{name: ops.pad(tensor, padding) for name, tensor in cache.items()} for cache in caches]
+        "layers": each layer's keys and values. They are only ever added to: what beam w wrote at position l stays in place (l, w)
+            whatever becomes of the beams.
+        "written_by": int32 [B, W, L], which beam wrote what now is each beam's position l; -1 where nothing is written.
+        """
+        return {
+            "layers": [layer.start_cache(batch, beam_size, max_length) for layer in self.layers],
+            "written_by": ops.full((batch, beam_size, max_length), -1, "int32"),
+        }
 
-    def step(self, x, position, memories, memory_mask, caches):
-        """One position through all layers: ([B, W, D], caches); arguments as `DecoderLayer.step`, one a layer."""
-        written = []
-        for layer, memory, cache in zip(self.layers, memories, caches):
-            x, cache = layer.step(x, position, memory, memory_mask, cache)
-            written.append(cache)
-        return (self.final_norm(x) if self.final_norm else x), written
+    def reorder_cache(self, cache, parents):
+        """The cache after each beam w has become the continuation of beam parents[b, w], int32 [B, W]."""
+        return {**cache, "written_by": ops.take_along_axis(cache["written_by"], parents[:, :, None], axis=1)}
+
+    def grow_cache(self, cache, positions):
+        """Room for so many more positions."""
+
+        def grow(tensor):  # [B, H, L, W, K]
+            return ops.pad(tensor, [[0, 0], [0, 0], [0, positions], [0, 0], [0, 0]])
+
+        return {
+            "layers": [{name: grow(tensor) for name, tensor in layer.items()} for layer in cache["layers"]],
+            "written_by": ops.pad(cache["written_by"], [[0, 0], [0, 0], [0, positions]], constant_values=-1),
+        }
+
+    def step(self, x, position, memories, memory_mask, cache):
+        """One position through all layers: ([B, W, D], cache); arguments as `DecoderLayer.step`."""
+        beams = ops.arange(x.shape[1])
+        length = ops.shape(cache["written_by"])[2]
+        here = ops.equal(ops.arange(length), position)
+        written_by = ops.where(here, beams[:, None], cache["written_by"])  # [B, W, L]
+        mask = ops.equal(written_by[..., None], beams)  # [B, W, L, W]
+        mask = ops.reshape(mask, (-1, 1, x.shape[1], length * x.shape[1]))
+        layers = []
+        for layer, memory, layer_cache in zip(self.layers, memories, cache["layers"]):
+            x, layer_cache = layer.step(x, position, memory, memory_mask, layer_cache, mask)
+            layers.append(layer_cache)
+        x = self.final_norm(x) if self.final_norm else x
+        return x, {"layers": layers, "written_by": written_by}
 
     def get_config(self):
         return {**super().get_config(), "hparams": self.hparams.to_dict()}
+
+
+def _write(cache, position, new):
+    """[B, H, L, W, K] with new, [B, H, W, K], at the position."""
+    here = ops.equal(ops.arange(ops.shape(cache)[2]), position)
+    return ops.where(here[:, None, None], new[:, :, None], cache)
+
+
+def _flatten_places(cache):
+    """[B, H, L, W, K] -> [B, H, L * W, K]."""
+    batch, heads, length, beams, width = ops.shape(cache)
+    return ops.reshape(cache, (batch, heads, length * beams, width))

@@ -100,12 +100,16 @@ class Transformer(keras.Model):
             max_length: L, static.
 
         Returns:
-            (memory, cache). memory: tensors whose first axis is B, the same for all beams of a sentence. cache: tensors
-            whose first axes are [B, W], to be reordered with the beams.
+            (memory, cache). memory: tensors whose first axis is B, the same for all beams of a sentence. cache: likewise, what
+            the beams have written; `reorder_cache` makes it follow them.
         """
         memories = self.decoder.project_memory(self.encode(inputs))
         memory = {"layers": memories, "mask": padding_mask(inputs)}
         return memory, self.decoder.start_cache(ops.shape(inputs)[0], beam_size, max_length)
+
+    def reorder_cache(self, cache, parents):
+        """The cache after each beam w has become the continuation of beam parents[b, w], int32 [B, W]."""
+        return self.decoder.reorder_cache(cache, parents)
 
     def grow_cache(self, cache, positions):
         """Room for so many more positions at the end of the cache."""

@@ -81,10 +81,10 @@ def test_cached_steps_equal_the_whole(hparams):
     whole = [decoder(beams[:, beam], MEMORY, MASK).numpy() for beam in range(W)]
     memories, cache = decoder.project_memory(MEMORY), decoder.start_cache(B, W, T + 3)
     assert [(k.shape, v.shape) for k, v in memories] == [((B, 2, S, 3), (B, 2, S, 5))] * 2
-    shapes = {"keys": (B, W, 2, T + 3, 3), "values": (B, W, 2, T + 3, 5)}
+    shapes = {"keys": (B, 2, T + 3, W, 3), "values": (B, 2, T + 3, W, 5)}
     for position in range(T):
         x, cache = decoder.step(beams[:, :, position], tf.constant(position), memories, MASK, cache)
-        assert [{name: tuple(part.shape) for name, part in layer.items()} for layer in cache] == [shapes] * 2
+        assert [{name: tuple(part.shape) for name, part in layer.items()} for layer in cache["layers"]] == [shapes] * 2
         for beam in range(W):
             np.testing.assert_allclose(x[:, beam], whole[beam][:, position], atol=1e-5)
 
@@ -118,7 +118,7 @@ def test_bfloat16(hparams):
 
     cache = decoder.start_cache(B, W, T)
     memories = decoder.project_memory(tf.cast(MEMORY, "bfloat16"))
-    assert {part.dtype for layer in cache for part in layer.values()} == {tf.bfloat16}
+    assert {part.dtype for layer in cache["layers"] for part in layer.values()} == {tf.bfloat16}
     x = tf.zeros((B, W, 8), "bfloat16")
     assert_bfloat16(decoder, lambda x: decoder.step(x, 0, memories, MASK, cache), x)
-    assert decoder.step(x, 0, memories, MASK, cache)[1][0]["keys"].dtype == tf.bfloat16
+    assert decoder.step(x, 0, memories, MASK, cache)[1]["layers"][0]["keys"].dtype == tf.bfloat16

@@ -70,23 +70,29 @@ def test_cached_steps_equal_the_whole(model):
         ids = beams[:, :, position]
 
 
-def test_memory_is_by_sentence_and_cache_by_beam(post):
+def test_memory_and_cache_are_by_sentence(post):
     memory, cache = post.start(INPUTS, 3, 8)
-    assert {tensor.shape[0] for tensor in tf.nest.flatten(memory)} == {2}
-    assert {tuple(tensor.shape[:2]) for tensor in tf.nest.flatten(cache)} == {(2, 3)}
-    assert not np.any([np.any(tensor) for tensor in tf.nest.flatten(cache)])
+    assert {tensor.shape[0] for tensor in tf.nest.flatten((memory, cache))} == {2}
+    assert not np.any([np.any(tensor) for tensor in tf.nest.flatten(cache["layers"])])
 
 
 def test_cache_follows_its_beams(post):
-    """Beams put in another order, as beam search does, go on from their own pasts."""
-    memory, cache = post.start(INPUTS, 3, 8)
-    ids, order = np.array([[3, 4, 5], [6, 7, 8]], np.int32), [2, 0, 0]
-    _, cache = post.step(np.zeros_like(ids), tf.constant(0), memory, cache)
-    _, cache = post.step(ids, tf.constant(1), memory, cache)
-    logits, _ = post.step(ids, tf.constant(2), memory, cache)
-    reordered = tf.nest.map_structure(lambda tensor: tf.gather(tensor, order, axis=1), cache)
-    moved, _ = post.step(ids[:, order], tf.constant(2), memory, reordered)
-    np.testing.assert_allclose(moved, tf.gather(logits, order, axis=1), atol=1e-6)
+    """Beams put in another order, more than once as beam search does, in a cache that grows: all go on from their own pasts."""
+    random = np.random.default_rng(2)
+    memory, cache = post.start(INPUTS, 3, 0)
+    history = np.zeros([2, 3, 0], np.int32)  # [B, W, what each beam has written]
+    last = np.zeros([2, 3], np.int32)
+    for position in range(7):
+        if position in (0, 3):
+            cache = post.grow_cache(cache, 3 + position)
+        logits, cache = post.step(last, tf.constant(position), memory, cache)
+        for beam in range(3):
+            targets = np.concatenate([history[:, beam], np.full([2, 1], 9, np.int32)], axis=1)  # the last one is not seen
+            np.testing.assert_allclose(logits[:, beam], post(INPUTS, targets)[:, -1], atol=1e-5)
+        parents = random.integers(0, 3, [2, 3])
+        cache = post.reorder_cache(cache, tf.constant(parents, tf.int32))
+        last = random.integers(2, 10, [2, 3]).astype(np.int32)
+        history = np.concatenate([np.take_along_axis(history, parents[:, :, None], axis=1), last[:, :, None]], axis=2)
 
 
 def test_a_symbol_changes_only_what_follows(post):

@@ -126,7 +126,7 @@ def test_drawings():
     assert problem.pretty("") == problem.svg("") == ""
 
 
-@pytest.mark.parametrize("options", [{}, {"tags": "kept"}, {"closing": "plain"}, {"tags": "kept", "closing": "plain"}])
+@pytest.mark.parametrize("options", [{}, {"tags": "kept"}, {"closing": "plain"}, {"tags": "initials"}])
 def test_every_gold_tree_obeys_the_grammar(tmp_path, monkeypatch, options):
     """The mask never forbids the next symbol of a right tree, and counts the words that the tree has."""
     import tensorflow as tf
