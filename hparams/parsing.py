@@ -25,17 +25,27 @@ def parsing() -> HParams:
 
 @register_hparams
 def parsing_small() -> HParams:
-    """A parser for CPUs and treebanks of some 10,000 trees: 3+3 layers, d_model 256."""
+    """A parser for CPUs and treebanks of some 10,000 trees: 3+3 layers, d_model 256, small batches."""
     return small().replace(
-        dropout=0.2,
-        attention_dropout=0.1,
+        dropout=0.1,
+        learning_rate=1.2e-3,
+        warmup_steps=800,
+        batch_tokens=2048,
         max_length=512,
-        train_steps=2400,
-        eval_steps=400,
+        train_steps=12_000,
+        eval_steps=2000,
+        checkpoint_steps=200,
     )
 
 
 @register_hparams
 def parsing_tiny() -> HParams:
-    """For toy_parsing, minutes on a CPU: 2+2 layers, d_model 128."""
-    return tiny().replace(max_length=128)
+    """For toy_parsing, two minutes on a CPU: 2+2 layers, d_model 128, 1,600 updates."""
+    return tiny().replace(
+        dropout=0.05,
+        warmup_steps=300,
+        batch_tokens=1024,
+        max_length=128,
+        train_steps=1600,
+        eval_steps=800,
+    )

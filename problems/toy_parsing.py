@@ -6,6 +6,7 @@ The attachment of a prepositional phrase, hard in real text, follows from the pr
 noun before, the others to the verb. So there is one right tree for each sentence, and 100 is within reach.
 """
 
+import dataclasses
 import hashlib
 import random
 from collections.abc import Iterator
@@ -93,8 +94,11 @@ def _split(sentence: str) -> str:
 
 
 @register_problem
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ToyParsing(ParsingProblem):
     """Sentences of a small grammar of English and their trees, generated; needs no data."""
+
+    tags: str = "initials"
 
     default_vocab_size = 500
     decoding = Decoding(beam_size=4, alpha=0.3, extra_length=100)

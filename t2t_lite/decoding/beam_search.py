@@ -31,7 +31,7 @@ Step = Callable[[tf.Tensor, tf.Tensor, Any, Any], tuple[tf.Tensor, Any]]
 Allow = Callable[[tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
 
 _NONE = float("-inf")  # log probability and score of a place that no hypothesis has taken
-STAGE = 16  # steps between two occasions to leave out rows that are done
+STAGE = 4  # steps between two occasions to leave out rows that are done
 
 
 class Hypotheses(NamedTuple):
@@ -224,7 +224,7 @@ def _best_symbols(logits, allowed, count, forbidden, prefix, position) -> tuple[
     masking V. For the same reason only K of the V log probabilities are computed.
     """
     candidates = logits if allowed is None else tf.where(allowed, logits, _NONE)
-    values, symbols = tf.math.top_k(candidates, min(count + len(forbidden), logits.shape[2]))
+    values, symbols = _top_k(candidates, min(count + len(forbidden), logits.shape[2]))
     maximum = values[:, :, :1] if allowed is None else tf.reduce_max(logits, axis=2, keepdims=True)
     normaliser = log_sum_exp(logits, maximum)
     for symbol in forbidden:
@@ -236,6 +236,21 @@ def _best_symbols(logits, allowed, count, forbidden, prefix, position) -> tuple[
     values = tf.where(forced[:, None, None], only, values)
     symbols = tf.where(forced[:, None, None], symbol[:, None, None], symbols)
     return values - normaliser, symbols
+
+
+def _top_k(tensor: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """tf.math.top_k of [B, W, V], several times as fast for a large V: only the k groups with the largest maxima are searched."""
+    symbols = tensor.shape[2]
+    group = next((size for size in (64, 50, 40, 32, 25) if symbols % size == 0), symbols)
+    if symbols // group <= 2 * k:
+        return tf.math.top_k(tensor, k)
+    groups = tf.reshape(tensor, [*_outer_shape(tensor), symbols // group, group])
+    _, chosen = tf.math.top_k(tf.reduce_max(groups, axis=3), k)
+    chosen = tf.sort(chosen, axis=2)  # so that of equal values the first symbol wins, as it does in top_k
+    values, index = tf.math.top_k(
+        tf.reshape(tf.gather(groups, chosen, axis=2, batch_dims=2), [*_outer_shape(tensor), k * group]), k
+    )
+    return values, tf.gather(chosen, index // group, axis=2, batch_dims=2) * group + index % group
 
 
 def log_sum_exp(logits: tf.Tensor, maximum: tf.Tensor) -> tf.Tensor:
@@ -254,6 +269,10 @@ def size(tensor: tf.Tensor, axis: int) -> int | tf.Tensor:
     """A number where the graph knows it, as XLA must, else a tensor."""
     static = tensor.shape[axis]
     return tf.shape(tensor)[axis] if static is None else static
+
+
+def _outer_shape(tensor: tf.Tensor) -> list[int | tf.Tensor]:
+    return [size(tensor, 0), size(tensor, 1)]
 
 
 def _reorder(nest: Any, parents: tf.Tensor) -> Any:

@@ -90,7 +90,9 @@ def test_own_files(tmp_path):
 
 
 def test_texts_and_outputs():
-    problem = registry.problem("toy_parsing")
+    initials = "(S (NP r )NP (VP f (PP o (NP t s )NP )PP )VP . )S"
+    assert registry.problem("toy_parsing").texts(SENTENCE, CLEANED) == (SENTENCE, initials)
+    problem = registry.problem("toy_parsing", tags="normalised")
     assert problem.texts(SENTENCE, CLEANED) == (SENTENCE, SYMBOLS)
     kept = registry.problem("toy_parsing", tags="kept", closing="plain")
     assert kept.texts(SENTENCE, CLEANED)[1] == "(S (NP NN ) (VP VBD (PP IN (NP DT NN ) ) ) . )"
@@ -126,7 +128,7 @@ def test_drawings():
     assert problem.pretty("") == problem.svg("") == ""
 
 
-@pytest.mark.parametrize("options", [{}, {"tags": "kept"}, {"closing": "plain"}, {"tags": "initials"}])
+@pytest.mark.parametrize("options", [{}, {"tags": "kept"}, {"tags": "normalised", "closing": "plain"}, {"tags": "normalised"}])
 def test_every_gold_tree_obeys_the_grammar(tmp_path, monkeypatch, options):
     """The mask never forbids the next symbol of a right tree, and counts the words that the tree has."""
     import tensorflow as tf

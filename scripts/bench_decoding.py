@@ -1,0 +1,187 @@
+"""Measures decoding: sentences/s of a trained run on a file, whole and one at a time, and of the paper's base sizes.
+
+python scripts/bench_decoding.py --output_dir RUN --input FILE [--ctranslate2 EXPORT/1 ...] [--opennmt ONMT_MAIN CONFIG]
+
+Start-up and the first pass, which traces the graphs, are not counted. Beside each figure stands the floor: the multiply-adds
+that the outputs need, divided by the machine's rate of float32 matrix products. Peers, as columns of their own: exports of
+t2t-exporter --format=ctranslate2, and OpenNMT-tf in an environment of its own.
+"""
+
+import argparse
+import collections
+import glob
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+BASE = dict(sentences=64, source=25, steps=50, vocabulary=32_768)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output_dir", required=True, metavar="RUN", help="a trained run")
+    parser.add_argument("--input", required=True, metavar="FILE", help="sentences, a line each")
+    parser.add_argument("--beam_size", type=int, default=4)
+    parser.add_argument("--alone", type=int, default=100, metavar="N", help="sentences decoded one at a time")
+    parser.add_argument("--profile", action="store_true", help="what the time is spent on, by operation")
+    parser.add_argument("--ctranslate2", nargs="+", default=[], metavar="DIR", help="CTranslate2 exports of the same run")
+    parser.add_argument("--opennmt", nargs=2, metavar=("ONMT_MAIN", "CONFIG"), help="OpenNMT-tf's command and a trained model")
+    args = parser.parse_args()
+    lines = Path(args.input).read_text(encoding="utf-8").splitlines()
+
+    import t2t_lite
+
+    model = t2t_lite.load(args.output_dir)
+    rate = matrix_rate()
+    print(f"float32 matrix products: {rate / 1e9:,.0f} GFLOP/s")
+
+    def translate(lines):
+        return model.translate(lines, beam_size=args.beam_size)
+
+    translate(lines)
+    outputs, seconds = timed(translate, lines)
+    report("t2t_lite, whole file", len(lines), seconds, multiply_adds(model, lines, outputs, args.beam_size) / rate * 2)
+    some = lines[: args.alone]
+    outputs, seconds = timed(lambda some: [translate([line])[0] for line in some], some)
+    report("t2t_lite, one at a time", len(some), seconds, multiply_adds(model, some, outputs, args.beam_size) / rate * 2)
+    report("t2t_lite, base, one batch", BASE["sentences"], *base(args.beam_size, rate))
+    if args.profile:
+        profile(translate, lines)
+    for folder in args.ctranslate2:
+        ctranslate2(folder, lines, some, args.beam_size)
+    if args.opennmt:
+        report("OpenNMT-tf, whole file", len(lines), opennmt(*args.opennmt, args.input))
+
+
+def timed(function, *arguments):
+    started = time.perf_counter()
+    result = function(*arguments)
+    return result, time.perf_counter() - started
+
+
+def report(name, sentences, seconds, floor=None):
+    ratio = f"  {seconds / floor:6.1f} times the floor" if floor else ""
+    print(f"{name:32} {sentences / seconds:8.1f} sentences/s{ratio}", flush=True)
+
+
+def matrix_rate() -> float:
+    """FLOP/s, two a multiply-add, of large float32 matrix products: the best of several."""
+    import tensorflow as tf
+
+    size = 2048
+    matrix = tf.random.normal([size, size])
+    return 2 * size**3 / min(timed(lambda: tf.matmul(matrix, matrix).numpy())[1] for _ in range(8))
+
+
+def multiply_adds(model, lines, outputs, beam_size) -> int:
+    """Those of the encoder and of each step of each beam, up to the best output's end."""
+    source, target = model.run.vocabularies().source, model.run.vocabularies().target
+    lengths = [list(map(len, side)) for side in (source.encode_lines(lines), target.encode_lines(o[0].text for o in outputs))]
+    return sum(count(model.run.hparams, target.size, *pair, beam_size) for pair in zip(*lengths))
+
+
+def count(h, vocabulary, source, target, beam_size) -> int:
+    """Multiply-adds of one sentence: `source` and `target` sub-words."""
+    heads = h.num_heads * (h.d_k + h.d_v)
+    projections, feed_forward = 2 * h.d_model * heads, 2 * h.d_model * h.d_ff
+    encoder = h.num_encoder_layers * source * (projections + source * heads + feed_forward)
+    memory = h.num_decoder_layers * source * h.d_model * heads
+    attention = projections + projections // 2 + (target / 2 + source) * heads  # to the left, to the memory
+    step = h.num_decoder_layers * (attention + feed_forward) + h.d_model * vocabulary
+    return int(encoder + memory + beam_size * target * step)
+
+
+def base(beam_size, rate):
+    """(seconds, floor) of one batch through the untrained base model, whose outputs all reach their limit."""
+    import numpy as np
+    import tensorflow as tf
+
+    from t2t_lite import HParams
+    from t2t_lite.decoding.decoder import Search, run_search
+    from t2t_lite.models.transformer import Transformer
+
+    h = HParams()
+    model = Transformer(h, BASE["vocabulary"], BASE["vocabulary"], shared=True)
+    search = Search(beam_size, 0.6, BASE["steps"] - BASE["source"], 1, None, False)
+    inputs = np.random.default_rng(1).integers(3, BASE["vocabulary"], [BASE["sentences"], BASE["source"]]).astype(np.int32)
+    inputs[:, -1] = 1
+    free, limits = np.zeros([len(inputs), BASE["steps"]], np.int32), np.full([len(inputs)], BASE["steps"], np.int32)
+    run = tf.function(lambda *tensors: run_search(model, None, search, False, *tensors), autograph=False)
+    arguments = [tf.constant(array) for array in (inputs, free, limits)]
+    run(*arguments)
+    found, seconds = timed(lambda: run(*arguments).ids.numpy())
+    if not (found[:, 0, -1] > 0).all():
+        raise SystemExit("an output of the untrained model ended early: the figure would not be of that many steps")
+    adds = len(inputs) * count(h, BASE["vocabulary"], BASE["source"], BASE["steps"], beam_size)
+    return seconds, adds / rate * 2
+
+
+def profile(translate, lines):
+    """Prints the operations that most of the time goes to: their own time, without what they call, summed over threads."""
+    import tensorflow as tf
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    with tempfile.TemporaryDirectory() as folder:
+        with tf.profiler.experimental.Profile(folder):
+            translate(lines)
+        [file] = glob.glob(f"{folder}/**/*.xplane.pb", recursive=True)
+        space = xplane_pb2.XSpace.FromString(Path(file).read_bytes())
+    own = collections.Counter()
+    for plane in space.planes:
+        if "CPU" in plane.name:
+            for line in plane.lines:
+                open_ = []  # (end, name), innermost last
+                for event in sorted(line.events, key=lambda event: (event.offset_ps, -event.duration_ps)):
+                    while open_ and open_[-1][0] <= event.offset_ps:
+                        open_.pop()
+                    name = plane.event_metadata[event.metadata_id].name.rpartition(":")[2]
+                    own[name] += event.duration_ps
+                    if open_:
+                        own[open_[-1][1]] -= event.duration_ps
+                    open_.append((event.offset_ps + event.duration_ps, name))
+    del own["Run"]  # threads that wait
+    for name, picoseconds in own.most_common(12):
+        print(f"  {name:30} {picoseconds / own.total():6.1%}")
+
+
+def ctranslate2(folder, lines, some, beam_size):
+    import ctranslate2
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(next(Path(folder).glob("*.model"))))
+    compute_type = json.loads((Path(folder) / "config.json").read_text()).get("compute_type", "default")
+    engine = ctranslate2.Translator(folder, device="cpu", inter_threads=1, intra_threads=os.cpu_count())
+
+    def translate(lines, batch):
+        tokens = [[*pieces, "</s>"] for pieces in processor.encode(lines, out_type=str)]
+        return engine.translate_batch(tokens, beam_size=beam_size, max_batch_size=batch)
+
+    translate(lines[:64], 64)
+    name = f"CTranslate2 {compute_type}"
+    report(f"{name}, batches of 64", len(lines), timed(translate, lines, 64)[1])
+    report(f"{name}, one at a time", len(some), timed(lambda: [translate([line], 1) for line in some])[1])
+
+
+def opennmt(command, config, features) -> float:
+    """Seconds of prediction, as it reports them itself, start-up left out."""
+    with tempfile.NamedTemporaryFile() as predictions:
+        result = subprocess.run(
+            [command, "--config", config, "--auto_config", "infer", "--features_file", features]
+            + ["--predictions_file", predictions.name, "--log_prediction_time"],
+            capture_output=True,
+            text=True,
+        )
+    if result.returncode:
+        raise SystemExit(f"{command}: {result.stderr.strip().splitlines()[-1]}")
+    return float(re.search(r"Total prediction time \(s\): ([\d.]+)", result.stderr + result.stdout)[1])
+
+
+if __name__ == "__main__":
+    main()
