@@ -202,7 +202,7 @@ def beam_search(
         lambda position, numbers, rows, state, found: ~tf.reduce_all(state.done),
         stage,
         variables,
-        shape_invariants=_shapes_of_stages(variables, start._replace(cache=grow(cache))),
+        shape_invariants=_shapes_of_stages(variables, start._replace(cache=grow(grow(cache)))),
     )
     return found
 

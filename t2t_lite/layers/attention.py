@@ -27,21 +27,31 @@ def scaled_dot_product_attention(queries, keys, values, mask, dropout=None):
 
     Args:
         queries: [..., T, d_k].
-        keys: [..., S, d_k].
-        values: [..., S, d_v].
+        keys: [..., S, d_k], or a list of such, which together are S long.
+        values: [..., S, d_v], or likewise.
         mask: bool, broadcast to [..., T, S]; False where attention is not allowed.
         dropout: function applied to the attention weights, or None.
 
     Returns:
         ([..., T, d_v], attention weights float32 [..., T, S]).
     """
+    keys, values = (parts if isinstance(parts, list) else [parts] for parts in (keys, values))
     queries = queries * (1.0 / math.sqrt(queries.shape[-1]))
-    scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2))
+    scores = _concatenated([ops.matmul(queries, ops.swapaxes(part, -1, -2)) for part in keys])
     weights = ops.softmax(ops.cast(scores, "float32") + ops.where(mask, 0.0, MASKED), axis=-1)
-    used = ops.cast(weights, values.dtype)
+    used = ops.cast(weights, values[0].dtype)
     if dropout is not None:
         used = dropout(used)
-    return ops.matmul(used, values), weights
+    sums, start = [], 0
+    for part in values:
+        end = start + ops.shape(part)[-2]
+        sums.append(ops.matmul(used[..., start:end] if len(values) > 1 else used, part))
+        start = end
+    return sum(sums[1:], sums[0]), weights
+
+
+def _concatenated(parts):
+    return ops.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0]
 
 
 class MultiHeadAttention(keras.Layer):
@@ -96,7 +106,7 @@ class MultiHeadAttention(keras.Layer):
         return self._split_heads(self.key(memory)), self._split_heads(self.value(memory))
 
     def attend(self, queries, keys, values, mask, seeds=None):
-        """Queries [..., H, T, d_k], keys, values -> ([..., T, D], attention weights [..., H, T, S])."""
+        """Queries [..., H, T, d_k], keys, values (or lists of parts) -> ([..., T, D], attention weights [..., H, T, S])."""
         heads, weights = scaled_dot_product_attention(
             queries, keys, values, mask, lambda weights: self.dropout(weights, seeds=seeds)
         )

@@ -71,29 +71,45 @@ class DecoderLayer(keras.Layer):
         return x, weights
 
     def start_cache(self, batch, beam_size, max_length):
-        """Room for self-attention's keys and values: {"keys": [B, H, L, W, d_k], "values": [B, H, L, W, d_v]}."""
+        """Self-attention's keys and values: room for L positions, and the past before them, P positions, which is only read.
+
+        {"keys": [B, H, L, W, d_k], "past_keys": [B, H, P * W, d_k], and the same of "values"}; P is 0 at the start.
+        """
         h = self.hparams
-        shape = (batch, h.num_heads, max_length, beam_size)
-        return {
-            "keys": ops.zeros((*shape, h.d_k), self.compute_dtype),
-            "values": ops.zeros((*shape, h.d_v), self.compute_dtype),
-        }
+        cache = {}
+        for name, width in ("keys", h.d_k), ("values", h.d_v):
+            cache[name] = ops.zeros((batch, h.num_heads, max_length, beam_size, width), self.compute_dtype)
+            cache[f"past_{name}"] = ops.zeros((batch, h.num_heads, 0, width), self.compute_dtype)
+        return cache
+
+    def grow_cache(self, cache, positions):
+        """Puts the positions that are written to the past and makes room for so many more."""
+        grown = {}
+        for name in "keys", "values":
+            batch, heads, _, beams, width = ops.shape(cache[name])
+            grown[name] = ops.zeros((batch, heads, positions, beams, width), self.compute_dtype)
+            grown[f"past_{name}"] = ops.concatenate([cache[f"past_{name}"], _flatten_places(cache[name])], axis=2)
+        return grown
 
     def step(self, x, position, memory, memory_mask, cache, cache_mask):
         """One position of each of W beams.
 
         Args:
             x: [B, W, D].
-            position: int32 scalar, where x stands and its keys and values are written.
+            position: int32 scalar, where in the cache's room x's keys and values are written.
             memory: (keys [B, H, S, d_k], values [B, H, S, d_v]) of `memory_attention.project_memory`.
             memory_mask: bool [B, 1, 1, S].
             cache: as `start_cache`.
-            cache_mask: bool [B, 1, W, L * W], which places of the cache each beam attends to.
+            cache_mask: bool [B, 1, W, (P + L) * W], which places of the cache each beam attends to.
 
         Returns:
             ([B, W, D], the cache with this position written).
         """
-        written = {}
+        written = dict(cache)
+
+        def read(name):
+            past, new = cache[f"past_{name}"], _flatten_places(written[name])
+            return [past, new] if past.shape[2] != 0 else new
 
         # The W beams of a sentence are W queries on the same keys: neither cache nor memory is by beam.
         def attend_to_left(y):
@@ -101,9 +117,7 @@ class DecoderLayer(keras.Layer):
             written["keys"] = _write(cache["keys"], position, keys)
             written["values"] = _write(cache["values"], position, values)
             queries = self.self_attention.project_queries(y)
-            return self.self_attention.attend(
-                queries, _flatten_places(written["keys"]), _flatten_places(written["values"]), cache_mask
-            )[0]
+            return self.self_attention.attend(queries, read("keys"), read("values"), cache_mask)[0]
 
         def attend_to_memory(y):
             queries = self.memory_attention.project_queries(y)
@@ -167,8 +181,8 @@ class Decoder(keras.Layer):
     def start_cache(self, batch, beam_size, max_length):
         """What `step` carries along.
 
-        "layers": each layer's keys and values. They are only ever added to: what beam w wrote at position l stays in place (l, w)
-            whatever becomes of the beams.
+        "layers": each layer's keys and values. What beam w wrote at position l stays in place (l, w), whatever becomes of the
+            beams.
         "written_by": int32 [B, W, L], which beam wrote what now is each beam's position l; -1 where nothing is written.
         """
         return {
@@ -182,12 +196,8 @@ class Decoder(keras.Layer):
 
     def grow_cache(self, cache, positions):
         """Room for so many more positions."""
-
-        def grow(tensor):  # [B, H, L, W, K]
-            return ops.pad(tensor, [[0, 0], [0, 0], [0, positions], [0, 0], [0, 0]])
-
         return {
-            "layers": [{name: grow(tensor) for name, tensor in layer.items()} for layer in cache["layers"]],
+            "layers": [layer.grow_cache(part, positions) for layer, part in zip(self.layers, cache["layers"])],
             "written_by": ops.pad(cache["written_by"], [[0, 0], [0, 0], [0, positions]], constant_values=-1),
         }
 
@@ -199,9 +209,10 @@ class Decoder(keras.Layer):
         written_by = ops.where(here, beams[:, None], cache["written_by"])  # [B, W, L]
         mask = ops.equal(written_by[..., None], beams)  # [B, W, L, W]
         mask = ops.reshape(mask, (-1, 1, x.shape[1], length * x.shape[1]))
+        past = length - ops.shape(cache["layers"][0]["keys"])[2]
         layers = []
         for layer, memory, layer_cache in zip(self.layers, memories, cache["layers"]):
-            x, layer_cache = layer.step(x, position, memory, memory_mask, layer_cache, mask)
+            x, layer_cache = layer.step(x, position - past, memory, memory_mask, layer_cache, mask)
             layers.append(layer_cache)
         x = self.final_norm(x) if self.final_norm else x
         return x, {"layers": layers, "written_by": written_by}

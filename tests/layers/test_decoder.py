@@ -81,7 +81,12 @@ def test_cached_steps_equal_the_whole(hparams):
     whole = [decoder(beams[:, beam], MEMORY, MASK).numpy() for beam in range(W)]
     memories, cache = decoder.project_memory(MEMORY), decoder.start_cache(B, W, T + 3)
     assert [(k.shape, v.shape) for k, v in memories] == [((B, 2, S, 3), (B, 2, S, 5))] * 2
-    shapes = {"keys": (B, 2, T + 3, W, 3), "values": (B, 2, T + 3, W, 5)}
+    shapes = {
+        "keys": (B, 2, T + 3, W, 3),
+        "values": (B, 2, T + 3, W, 5),
+        "past_keys": (B, 2, 0, 3),
+        "past_values": (B, 2, 0, 5),
+    }
     for position in range(T):
         x, cache = decoder.step(beams[:, :, position], tf.constant(position), memories, MASK, cache)
         assert [{name: tuple(part.shape) for name, part in layer.items()} for layer in cache["layers"]] == [shapes] * 2
