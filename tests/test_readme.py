@@ -3,24 +3,12 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from readme import examples, python_example
 
 from t2t_lite import registry
 from t2t_lite.cli import arguments, trainer
-
-ROOT = Path(__file__).resolve().parents[1]
-
-
-def examples(language):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
-
-
-def python_example(word):
-    [code] = [code for code in examples("python") if word in code]
-    return code
 
 
 @pytest.fixture

@@ -1,11 +1,13 @@
-"""t2t-exporter: writes a SavedModel that takes strings and gives strings."""
+"""t2t-exporter: writes a SavedModel that takes strings and gives strings, or a model for CTranslate2."""
 
 import sys
 
 from t2t_lite.cli import arguments
+from t2t_lite.errors import UserError
 
-_SIGNATURES = """\
-What DIR/<version>/ holds, for TensorFlow and tensorflow_text alone (import both, then tf.saved_model.load):
+_FORMATS = """\
+--format=saved_model: what DIR/<version>/ holds, for TensorFlow and tensorflow_text alone (import both, then
+tf.saved_model.load):
   serving_default  text [batch] -> text, score, log_prob [batch]
   n_best           text [batch] -> text, score, log_prob [batch, n], best first
   ids              ids [batch, length] -> ids [batch, length], score, log_prob [batch]; each row ends in EOS (1), then 0
@@ -15,22 +17,31 @@ What DIR/<version>/ holds, for TensorFlow and tensorflow_text alone (import both
 Texts are UTF-8; others are an error that names them. A blank text has an empty output with score 0. A parsing model gives
 tree symbols; t2t_lite.export.metadata.problem(metadata).output_text(text, line) makes the tree of them.
 
+--format=ctranslate2: a model for ctranslate2.Translator, tokens being the pieces of vocab.model, which lies beside it.
+metadata.json has the arguments for translate_batch; the README shows how to rank its hypotheses as t2t-decoder does.
+
 example: t2t-exporter --output_dir RUN --export_dir export
 """
+_QUANTIZATIONS = ("int8", "int8_float16", "int16", "float16")
 
 
 def parser() -> arguments.Parser:
     import argparse
 
     parser = arguments.Parser(
-        "Writes the averaged, else best, else latest checkpoint of a run as a SavedModel, vocabulary and search inside.",
-        epilog=_SIGNATURES,
+        "Writes the averaged, else best, else latest checkpoint of a run as a SavedModel, vocabulary and search inside, "
+        "or for CTranslate2.",
+        epilog=_FORMATS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         conflict_handler="resolve",  # --version means the model's here
     )
     arguments.add_run(parser)
     parser.add_argument("--export_dir", metavar="DIR", required=True, help="DIR/<version>/ is written")
     parser.add_argument("--version", type=int, metavar="N", help="default: one more than the largest in DIR, from 1")
+    parser.add_argument(
+        "--format", choices=["saved_model", "ctranslate2"], default="saved_model", help="see below (default: saved_model)"
+    )
+    parser.add_argument("--quantization", choices=_QUANTIZATIONS, help="of ctranslate2's weights (default: none, float32)")
     group = parser.add_argument_group("search", "Fixed in the export. The defaults are the problem's.")
     group.add_argument("--beam_size", type=int, metavar="N", help="hypotheses that grow side by side; 1: greedy")
     group.add_argument("--alpha", type=float, metavar="A", help="length penalty ((5 + length) / 6)^A")
@@ -42,15 +53,24 @@ def parser() -> arguments.Parser:
 
 def export() -> None:
     args = parser().parse_args()
+    other = "quantization" if args.format == "saved_model" else "n_best"
+    if getattr(args, other) is not None:
+        raise UserError(f"--{other}={getattr(args, other)}: not for --format={args.format}")
     from t2t_lite.run import Run
 
     run = Run.open(args.output_dir, args.usr_dir)
     arguments.start_tensorflow()
-    from t2t_lite.export import saved_model
+    options = {name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length")}
+    if args.format == "saved_model":
+        from t2t_lite.export import saved_model as module
 
+        options["n_best"] = args.n_best
+    else:
+        from t2t_lite.export import ctranslate2 as module
+
+        options["quantization"] = args.quantization
     arguments.log(f"checkpoint: {run.weights()}")
-    options = {name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length", "n_best")}
-    folder = saved_model.export(run, args.export_dir, args.version, **options, constrained=not args.unconstrained)
+    folder = module.export(run, args.export_dir, args.version, **options, constrained=not args.unconstrained)
     arguments.log("checked against the decoder in a process without t2t_lite")
     print(folder)
 

@@ -5,23 +5,18 @@ DIR/<version>/assets/vocab.model            the SentencePiece model(s), which th
 DIR/<version>/assets.extra/metadata.json    what was exported, and how it decodes; the signature `metadata` too
 """
 
-import contextlib
 import json
-import os
-import random
-import shutil
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_lite.data.tokenizer import UNK, Vocabularies, Vocabulary
+from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.decoding.decoder import Decoder, Search
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
+from t2t_lite.export.folder import chosen_search, fresh_answer, new_version, random_lines, replacing
 from t2t_lite.export.signatures import Signatures
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.quiet import native_stderr_silenced
@@ -53,21 +48,14 @@ def export(
     Raises UserError for bad values, an existing version, a run without weights, and where the model, loaded in a process of
     its own, does not give what the decoder gives.
     """
-    defaults, weights, vocabularies = run.problem.decoding, run.weights(), run.vocabularies()
-    beam_size = defaults.beam_size if beam_size is None else beam_size
-    search = Search(
-        beam_size,
-        defaults.alpha if alpha is None else alpha,
-        defaults.extra_length if extra_length is None else extra_length,
-        beam_size if n_best is None else n_best,
-        None,
-        constrained and run.problem.grammar(vocabularies) is not None,
-    )
-    target = _target(Path(export_dir).expanduser(), version)
+    weights, vocabularies = run.weights(), run.vocabularies()
+    constrained = constrained and run.problem.grammar(vocabularies) is not None
+    search = chosen_search(run.problem, beam_size, alpha, extra_length, n_best, constrained)
+    target = new_version(export_dir, version)
     with tf.device("CPU:0"):
         model = run.load_model(vocabularies, weights)
     about = metadata.metadata(run, weights, vocabularies, search)
-    with _replacing(target) as partial:
+    with replacing(target) as partial:
         write(partial, model, vocabularies, Signatures(model, vocabularies, run.problem, search), about)
         _check(partial, Decoder(model, vocabularies, run.problem, devices=["CPU:0"], xla=False), search)
     return target
@@ -93,25 +81,14 @@ def write(folder: Path, model: Transformer, vocabularies: Vocabularies, signatur
 
 def fresh_outputs(folder: Path, lines: Sequence[str]) -> dict[str, list]:
     """text, score and log_prob that `serving_default` gives for the lines in a process that cannot import t2t_lite."""
-    script = Path(__file__).with_name("fresh_process.py")
-    result = subprocess.run(
-        [sys.executable, "-P", str(script), str(folder)],
-        input=json.dumps(lines),
-        capture_output=True,
-        encoding="utf-8",
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "PYTHONUTF8": "1"},
-    )
-    if result.returncode:
-        reason = (result.stderr.strip().splitlines() or [f"exit code {result.returncode}"])[-1]
-        raise UserError(f"the exported model does not run in a process of its own, nothing is written: {reason}")
-    return json.loads(result.stdout)
+    return fresh_answer("fresh_process.py", folder, lines)
 
 
 def _check(folder: Path, decoder: Decoder, search: Search) -> None:
     """Raises UserError where the SavedModel differs from the decoder: in a score by more than TOLERANCE, or in a text
     unless the other one scores as much.
     """
-    lines = _lines(decoder.vocabularies.source)
+    lines = random_lines(decoder.vocabularies.source)
     options = {field: getattr(search, field) for field in ("beam_size", "alpha", "extra_length", "constrained")}
     wanted = decoder.translate(lines, n_best=search.beam_size, **options)
     found = fresh_outputs(folder, lines)
@@ -124,42 +101,3 @@ def _check(folder: Path, decoder: Decoder, search: Search) -> None:
                 f"the exported model differs from the decoder, nothing is written: {line!r} gives {text!r} with score "
                 f"{score:.6f}; expected {hypotheses[0].text!r} with {best:.6f}"
             )
-
-
-def _lines(vocabulary: Vocabulary) -> list[str]:
-    """Texts of random sub-words, some long and some short, and what is easily got wrong."""
-    chooser = random.Random(1)
-    rows = [[chooser.randrange(UNK + 1, vocabulary.size) for _ in range(length)] for length in (1, 3, 6, 12, 24)]
-    return [*vocabulary.decode_lines(rows), "", " \u3000", "\U0001f600", "  a\tb  "]
-
-
-def _target(export_dir: Path, version: int | None) -> Path:
-    """The folder to write. Raises UserError where it exists or is no valid one."""
-    if export_dir.exists() and not export_dir.is_dir():
-        raise UserError(f"--export_dir {export_dir}: a file; expected a directory")
-    versions = [int(path.name) for path in export_dir.glob("*") if path.name.isdecimal()]
-    free = max(versions, default=0) + 1
-    version = free if version is None else version
-    if version < 1:
-        raise UserError(f"--version={version}: expected at least 1; the next free one is {free}")
-    if version in versions:
-        raise UserError(f"--version={version}: {export_dir / str(version)} exists; the next free one is {free}")
-    return export_dir / str(version)
-
-
-@contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """A folder to write under a temporary name, which gets its own when the block ends without an error, else goes."""
-    made = [folder for folder in target.parents if not folder.exists()]
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")  # no number: TensorFlow Serving does not load it
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        yield partial
-        os.rename(partial, target)
-    except OSError as error:
-        raise UserError(f"--export_dir {target.parent}: {error.strerror}") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        for folder in made:
-            with contextlib.suppress(OSError):  # not empty
-                folder.rmdir()

@@ -6,24 +6,20 @@ import random
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+from untrained import untrained_run
 
 import t2t_lite
 from t2t_lite import registry
-from t2t_lite.config import HParams
 from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies, Vocabulary
 from t2t_lite.decoding.decoder import Search
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata, saved_model
 from t2t_lite.export.signatures import Signatures
-from t2t_lite.run import Run
-from t2t_lite.training.checkpoints import arrays, model_variables, write_arrays
 
-HPARAMS = HParams(num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8)
 OPTIONS = dict(beam_size=3, alpha=0.8, extra_length=7)
 WORDS = "the old boat drifts past seven quiet houses while rain falls on green hills and nobody waves".split()
 
@@ -39,26 +35,13 @@ ODD = [
 LINES = [*ODD, *(sentence(i, 1 + i % 9) for i in range(12))]
 
 
-def make_run(path, problem, vocabularies):
-    """A run whose untrained model gives outputs that differ and many of which end in EOS."""
-    vocabularies.save(path)
-    run = Run(path, registry.problem(problem), "none", HPARAMS, seed=1)
-    run.save()
-    keras.utils.set_random_seed(3)
-    model = run.new_model(vocabularies)
-    model.set_weights([weight * 1.7 for weight in model.get_weights()])
-    model.decoder.layers[-1].feed_forward_residual.layer_norm.beta.assign(3.5 * model.target_embedding.embeddings[EOS])
-    write_arrays(run.averaged, arrays(model_variables(model)), {"step": 0})
-    return run
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     registry.load_plugins()
     vocabulary = Vocabulary.train([sentence(i, 12) for i in range(300)], 340)
-    return make_run(
-        tmp_path_factory.mktemp("runs") / "run", "spelled_numbers_ende", Vocabularies(vocabulary, vocabulary, shared=True)
-    )
+    problem = registry.problem("spelled_numbers_ende")
+    vocabularies = Vocabularies(vocabulary, vocabulary, shared=True)
+    return untrained_run(tmp_path_factory.mktemp("runs") / "run", problem, vocabularies, ends=True)
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +242,7 @@ def test_parsing(tmp_path):
     pairs = [problem.texts(*pair) for pair, _ in zip(problem.source("train").pairs(), range(200))]
     source, target = ([pair[side] for pair in pairs] for side in (0, 1))
     vocabularies = Vocabularies(Vocabulary.train(source, 420), Vocabulary.train(target, None, model_type="word"), shared=False)
-    run = make_run(tmp_path, "toy_parsing", vocabularies)
+    run = untrained_run(tmp_path, problem, vocabularies, ends=True)
     search = Search(**OPTIONS, n_best=1, sampling=None, constrained=True)
     about = metadata.metadata(run, run.averaged, vocabularies, search)
     assert "metadata.problem(metadata).output_text" in about["output_text"]

@@ -1,0 +1,240 @@
+"""Exports a run for CTranslate2, which translates on CPUs and GPUs without TensorFlow, in int8 too.
+
+DIR/<version>/model.bin, config.json, ..._vocabulary.json   CTranslate2's own
+DIR/<version>/vocab.model                                   the SentencePiece model(s): tokens are their pieces
+DIR/<version>/metadata.json                                 what was exported, and how it decodes
+
+CTranslate2's search differs from ours: it divides by length^a, has one length limit for all of a batch, leaves PAD and UNK
+out of the softmax where they are forbidden, and lets a hypothesis end only where EOS is among the best W extensions, not
+2W. `translate_batch` of the metadata are the options that come closest: W hypotheses are asked for by a length penalty like
+ours, to be ranked again by ours itself, and the search goes on until 2W are finished.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.data.tokenizer import EOS, PAD, UNK, Vocabularies
+from t2t_lite.decoding.decoder import Decoder, Search
+from t2t_lite.errors import UserError
+from t2t_lite.evaluation.perplexity import score_batch
+from t2t_lite.export import metadata
+from t2t_lite.export.folder import chosen_search, fresh_answer, new_version, random_lines, replacing
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.problem import Problem
+from t2t_lite.run import Run
+
+try:
+    import ctranslate2  # the package, since imports are absolute
+    from ctranslate2.converters import Converter
+    from ctranslate2.specs import transformer_spec
+except ModuleNotFoundError:
+    raise UserError('--format=ctranslate2 needs the package ctranslate2: pip install "t2t_lite[ctranslate2]"') from None
+
+POSITIONS = 2048  # that are stored: CTranslate2 has an error for inputs and outputs that are longer
+BATCH = 64  # sentences of equal length, nearly, that are translated together
+
+# Between log probabilities per sub-word of the export and of the model.
+TOLERANCE, QUANTIZED_TOLERANCE = 1e-4, 0.5
+
+
+def export(
+    run: Run,
+    export_dir,
+    version: int | None = None,
+    *,
+    quantization: str | None = None,
+    beam_size: int | None = None,
+    alpha: float | None = None,
+    extra_length: int | None = None,
+    constrained: bool = True,
+) -> Path:
+    """Writes `export_dir`/<version>/ and returns it: whole and checked, or not at all.
+
+    Args:
+        run: an opened Run; its averaged, else best, else latest weights are exported.
+        version: default: one more than the largest there, from 1.
+        quantization: CTranslate2's: int8, int8_float16, int16 or float16; default: float32.
+        beam_size, alpha, extra_length: of the search that the metadata describe; default: the problem's.
+        constrained: must be False where the problem has a grammar, which CTranslate2 cannot obey.
+
+    Raises UserError for bad values, an existing version, a run without weights, a model that CTranslate2 cannot hold, and
+    where it, loaded in a process of its own, does not give what the model gives.
+    """
+    weights, vocabularies = run.weights(), run.vocabularies()
+    if constrained and run.problem.grammar(vocabularies) is not None:
+        raise UserError(
+            f"problem {run.problem.name} has a grammar of outputs, which CTranslate2 cannot obey; "
+            "use --format=saved_model, or --unconstrained to go without it"
+        )
+    search = chosen_search(run.problem, beam_size, alpha, extra_length, None, constrained=False)
+    target = new_version(export_dir, version)
+    with tf.device("CPU:0"):
+        model = run.load_model(vocabularies, weights)
+    about = metadata.metadata(run, weights, vocabularies, search) | _about(run.problem, vocabularies, search, quantization)
+    with replacing(target) as partial:
+        write(partial, model, vocabularies, about)
+        _check(partial, model, Decoder(model, vocabularies, run.problem, devices=["CPU:0"], xla=False), search, quantization)
+    return target
+
+
+def write(folder: Path, model: Transformer, vocabularies: Vocabularies, about: dict) -> None:
+    """Writes a model of CTranslate2's, quantised as `about` says, with `about` as its metadata."""
+    TransformerConverter(model, vocabularies).convert(str(folder), quantization=about["quantization"])
+    vocabularies.save(folder)
+    text = json.dumps(about, indent=2, ensure_ascii=False)
+    (folder / "metadata.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _about(problem: Problem, vocabularies: Vocabularies, search: Search, quantization: str | None) -> dict:
+    """What the metadata of this format say beside those of all."""
+    files = dict.fromkeys(("source", "target"), "vocab.model")
+    if not vocabularies.shared:
+        files = {side: f"vocab.{side}.model" for side in files}
+    python = type(problem).input_text is not Problem.input_text
+    return {
+        "ctranslate2": ctranslate2.__version__,
+        "quantization": quantization,
+        "positions": POSITIONS,
+        "vocabularies": {
+            side: {"file": files[side], "size": vocabulary.size, "pad": PAD, "eos": EOS, "unk": UNK}
+            for side, vocabulary in (("source", vocabularies.source), ("target", vocabularies.target))
+        },
+        "input_text": "t2t_lite.export.metadata.problem(metadata).input_text(line)" if python else None,
+        # Arguments of ctranslate2.Translator.translate_batch.
+        "translate_batch": {
+            "max_batch_size": BATCH,
+            "beam_size": search.beam_size,
+            "num_hypotheses": search.beam_size,
+            "patience": 2,
+            # d log ((5 + n) / 6) / d log n = n / (5 + n), which is 3/4 at 15 sub-words.
+            "length_penalty": 0.75 * search.alpha,
+            "disable_unk": True,
+            "suppress_sequences": [vocabularies.target.pieces([PAD])],
+            "min_decoding_length": 0,
+            "max_input_length": 0,
+            "return_scores": True,
+            "return_end_token": True,
+        },
+    }
+
+
+def _check(folder: Path, model: Transformer, decoder: Decoder, search: Search, quantization: str | None) -> None:
+    """Raises UserError where the export's greedy outputs have other log probabilities than the model gives them; or, unless
+    quantised, where most of them are not the decoder's. A few may be: a tie can go either way.
+    """
+    vocabularies, problem = decoder.vocabularies, decoder.problem
+    lines = [line for line in random_lines(vocabularies.source) if line.strip()]
+    texts = [problem.input_text(line) for line in lines]
+    found = fresh_answer("fresh_ctranslate2.py", folder, texts)
+    ids = [[vocabularies.target.processor.piece_to_id(piece) for piece in pieces] for pieces in found["pieces"]]
+    inputs, targets = (_padded(rows) for rows in (vocabularies.source.encode_lines(texts), [[*row, EOS] for row in ids]))
+    log_probs, lengths, _ = (tensor.numpy() for tensor in score_batch(model, inputs, targets))
+    tolerances = lengths * (QUANTIZED_TOLERANCE if quantization else TOLERANCE)
+    outputs = [problem.output_text(text, line) for text, line in zip(vocabularies.target.decode_lines(ids), lines)]
+    for line, output, log_prob, expected, tolerance in zip(lines, outputs, found["log_prob"], log_probs, tolerances):
+        if not abs(log_prob - expected) <= tolerance:
+            raise UserError(
+                f"the exported model differs from the decoder's, nothing is written: {line!r} gives {output!r} with log "
+                f"probability {log_prob:.6f}; expected {expected:.6f}"
+            )
+    if quantization:
+        return
+    greedy = decoder.translate(lines, beam_size=1, alpha=search.alpha, extra_length=search.extra_length, constrained=False)
+    wanted = [best.text for [best] in greedy]
+    different = [i for i, (output, text) in enumerate(zip(outputs, wanted)) if output != text]
+    if len(different) > len(lines) / 2:
+        i = different[0]
+        raise UserError(
+            f"the exported model's search differs from the decoder's, nothing is written: {lines[i]!r} gives {outputs[i]!r}; "
+            f"expected {wanted[i]!r}"
+        )
+
+
+def _padded(rows: list[list[int]]) -> tf.Tensor:
+    """-> int32 [B, T]."""
+    return tf.ragged.constant(rows, tf.int32).to_tensor(PAD)
+
+
+class TransformerConverter(Converter):
+    """CTranslate2's converter of a Transformer and its vocabularies: `convert(folder, quantization=None)`."""
+
+    def __init__(self, model: Transformer, vocabularies: Vocabularies):
+        self._model, self._vocabularies = model, vocabularies
+
+    def _load(self) -> transformer_spec.TransformerSpec:
+        model, h = self._model, self._model.hparams
+        width = h.d_model // h.num_heads
+        if h.d_model % h.num_heads or max(h.d_k, h.d_v) > width:
+            raise UserError(
+                f"CTranslate2 has heads of d_model / num_heads = {h.d_model} / {h.num_heads} and this run d_k={h.d_k}, "
+                f"d_v={h.d_v}, which are more; use --format=saved_model"
+            )
+        spec = transformer_spec.TransformerSpec(
+            transformer_spec.TransformerEncoderSpec(h.num_encoder_layers, h.num_heads, pre_norm=h.norm == "pre"),
+            transformer_spec.TransformerDecoderSpec(
+                h.num_decoder_layers,
+                h.num_heads,
+                pre_norm=h.norm == "pre",
+                alignment_layer=max(h.num_decoder_layers - 2, 0),  # the metadata's attention_layer
+                alignment_heads=0,  # their mean
+            ),
+        )
+        self._set_config(spec)
+        _set_side(spec.encoder, model.encoder, model.source_positions, h.d_model)
+        _set_side(spec.decoder, model.decoder, model.target_positions, h.d_model)
+        spec.encoder.embeddings[0].weight = model.source_embedding.embeddings.numpy()
+        spec.decoder.embeddings.weight = spec.decoder.projection.weight = model.target_embedding.embeddings.numpy()
+        spec.decoder.start_from_zero_embedding = True  # PAD's, whose row is none for the softmax
+        return spec
+
+    def _set_config(self, spec: transformer_spec.TransformerSpec) -> None:
+        source, target = self._vocabularies.source, self._vocabularies.target
+        spec.register_source_vocabulary(source.pieces(range(source.size)))
+        spec.register_target_vocabulary(target.pieces(range(target.size)))
+        pad, eos, unk = target.pieces([PAD, EOS, UNK])
+        spec.config.decoder_start_token, spec.config.eos_token, spec.config.unk_token = pad, eos, unk
+        spec.config.add_source_eos = True
+        spec.config.layer_norm_epsilon = self._model.encoder.layers[0].feed_forward_residual.layer_norm.epsilon
+
+
+def _set_side(spec, side, positions, d_model: int) -> None:
+    """The encoder, or the decoder."""
+    spec.position_encodings.encodings = positions(tf.zeros([POSITIONS, d_model])).numpy()
+    for layer_spec, layer in zip(spec.layer, side.layers):
+        _set_attention(layer_spec.self_attention, layer.self_attention, d_model)
+        _set_norm(layer_spec.self_attention.layer_norm, layer.self_attention_residual.layer_norm)
+        if hasattr(layer_spec, "attention"):
+            _set_attention(layer_spec.attention, layer.memory_attention, d_model)
+            _set_norm(layer_spec.attention.layer_norm, layer.memory_attention_residual.layer_norm)
+        _set_linear(layer_spec.ffn.linear_0, layer.feed_forward.inner)
+        _set_linear(layer_spec.ffn.linear_1, layer.feed_forward.outer)
+        _set_norm(layer_spec.ffn.layer_norm, layer.feed_forward_residual.layer_norm)
+    if side.final_norm:
+        _set_norm(spec.layer_norm, side.final_norm)
+
+
+def _set_attention(spec, attention, d_model: int) -> None:
+    """Heads narrower than d_model / h are filled up with zeros, which change neither products nor sums."""
+    heads, width = attention.num_heads, d_model // attention.num_heads
+
+    def padded(matrix) -> np.ndarray:  # [D, H * K] -> [D, D]
+        matrix = matrix.reshape(d_model, heads, -1)
+        return np.pad(matrix, [(0, 0), (0, 0), (0, width - matrix.shape[2])]).reshape(d_model, d_model)
+
+    query, key, value = (padded(layer.kernel.numpy()).T for layer in (attention.query, attention.key, attention.value))
+    fused = [[query, key, value]] if len(spec.linear) == 2 else [[query], [key, value]]
+    for linear, weights in zip(spec.linear, fused):
+        linear.weight = np.concatenate(weights)
+    spec.linear[-1].weight = padded(attention.output_projection.kernel.numpy().T)
+    spec.queries_scale = attention.d_k**-0.5
+
+
+def _set_linear(spec, dense) -> None:
+    spec.weight, spec.bias = dense.kernel.numpy().T, dense.bias.numpy()
+
+
+def _set_norm(spec, norm) -> None:
+    spec.gamma, spec.beta = norm.gamma.numpy(), norm.beta.numpy()
