@@ -68,7 +68,7 @@ def timed(function, *arguments):
 
 def report(name, sentences, seconds, floor=None):
     ratio = f"  {seconds / floor:6.1f} times the floor" if floor else ""
-    print(f"{name:32} {sentences / seconds:8.1f} sentences/s{ratio}", flush=True)
+    print(f"{name:36} {sentences / seconds:8.1f} sentences/s{ratio}", flush=True)
 
 
 def matrix_rate() -> float:
@@ -155,18 +155,18 @@ def ctranslate2(folder, lines, some, beam_size):
     import ctranslate2
     import sentencepiece
 
+    how = json.loads((Path(folder) / "metadata.json").read_text(encoding="utf-8"))
     processor = sentencepiece.SentencePieceProcessor(model_file=str(next(Path(folder).glob("*.model"))))
-    compute_type = json.loads((Path(folder) / "config.json").read_text()).get("compute_type", "default")
     engine = ctranslate2.Translator(folder, device="cpu", inter_threads=1, intra_threads=os.cpu_count())
+    options = how["translate_batch"] | {"beam_size": beam_size, "num_hypotheses": beam_size}
 
-    def translate(lines, batch):
-        tokens = [[*pieces, "</s>"] for pieces in processor.encode(lines, out_type=str)]
-        return engine.translate_batch(tokens, beam_size=beam_size, max_batch_size=batch)
+    def translate(lines):
+        return engine.translate_batch(processor.encode(lines, out_type=str), **options)
 
-    translate(lines[:64], 64)
-    name = f"CTranslate2 {compute_type}"
-    report(f"{name}, batches of 64", len(lines), timed(translate, lines, 64)[1])
-    report(f"{name}, one at a time", len(some), timed(lambda: [translate([line], 1) for line in some])[1])
+    translate(lines[:64])
+    name = f"CTranslate2 {how['quantization'] or 'float32'}"
+    report(f"{name}, batches of {options['max_batch_size']}", len(lines), timed(translate, lines)[1])
+    report(f"{name}, one at a time", len(some), timed(lambda: [translate([line]) for line in some])[1])
 
 
 def opennmt(command, config, features) -> float:

@@ -15,7 +15,7 @@ declare -A flags=(
     [ende-2]="--problem=multi30k_ende --seed=2"
     [ende-bfloat16]="--problem=multi30k_ende --seed=1 --precision=bfloat16"
     [enfr-1]="--problem=multi30k_enfr --seed=1 --precision=bfloat16"
-    [ende-long]="--problem=multi30k_ende --seed=1 --precision=bfloat16 --set=train_steps=4160 --set=dropout=0.25"
+    [ende-long]="--problem=multi30k_ende --seed=1 --precision=bfloat16 --set=train_steps=6240 --set=dropout=0.25"
 )
 runs=("$@")
 [ ${#runs[@]} -gt 0 ] || runs=(ende-1 ende-2 ende-bfloat16 enfr-1 ende-long)

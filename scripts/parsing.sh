@@ -15,14 +15,14 @@ genia="--train $data/genia/train.trees.gz --dev $data/genia/dev.trees.gz --test 
 wsj="--train $(echo "$data"/wsj_sample/wsj_00*.mrg "$data"/wsj_sample/wsj_01[0-5]*.mrg)"
 wsj="$wsj --dev $(echo "$data"/wsj_sample/wsj_01[67]*.mrg) --test $(echo "$data"/wsj_sample/wsj_01[89]*.mrg)"
 declare -A flags=(
-    [genia]="$genia --tags=kept"
-    [genia-tags-normalised]="$genia --tags=normalised"
-    [genia-long]="$genia --tags=kept --set=train_steps=9600 --set=dropout=0.3"
-    [wsj-sample]="$wsj --tags=kept"
-    [wsj-sample-silver]="$wsj --tags=kept --silver $(echo "$data"/silver/*.trees.gz) --silver_per_gold=3"
+    [genia]="$genia --tags=initials"
+    [genia-tags-kept]="$genia --tags=kept"
+    [genia-long]="$genia --tags=initials --set=train_steps=32000 --set=dropout=0.2"
+    [wsj-sample]="$wsj --tags=initials --set=train_steps=4000 --set=dropout=0.2"
+    [wsj-sample-silver]="$wsj --tags=initials --set=train_steps=8000 --silver $(echo "$data"/silver/*.trees.gz) --silver_per_gold=3"
 )
 runs=("$@")
-[ ${#runs[@]} -gt 0 ] || runs=(genia genia-tags-normalised genia-long wsj-sample wsj-sample-silver)
+[ ${#runs[@]} -gt 0 ] || runs=(genia genia-tags-kept genia-long wsj-sample wsj-sample-silver)
 
 for name in "${runs[@]}"; do
     [ -n "${flags[$name]:-}" ] || { echo "unknown run $name; expected one of: ${!flags[*]}" >&2; exit 2; }

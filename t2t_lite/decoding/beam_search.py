@@ -240,16 +240,15 @@ def _best_symbols(logits, allowed, count, forbidden, prefix, position) -> tuple[
 
 def _top_k(tensor: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     """tf.math.top_k of [B, W, V], several times as fast for a large V: only the k groups with the largest maxima are searched."""
-    symbols = tensor.shape[2]
-    group = next((size for size in (64, 50, 40, 32, 25) if symbols % size == 0), symbols)
+    outer, symbols = [size(tensor, 0), size(tensor, 1)], tensor.shape[2]
+    group = next((divisor for divisor in (64, 50, 40, 32, 25) if symbols % divisor == 0), symbols)
     if symbols // group <= 2 * k:
         return tf.math.top_k(tensor, k)
-    groups = tf.reshape(tensor, [*_outer_shape(tensor), symbols // group, group])
+    groups = tf.reshape(tensor, [*outer, symbols // group, group])
     _, chosen = tf.math.top_k(tf.reduce_max(groups, axis=3), k)
     chosen = tf.sort(chosen, axis=2)  # so that of equal values the first symbol wins, as it does in top_k
-    values, index = tf.math.top_k(
-        tf.reshape(tf.gather(groups, chosen, axis=2, batch_dims=2), [*_outer_shape(tensor), k * group]), k
-    )
+    few = tf.reshape(tf.gather(groups, chosen, axis=2, batch_dims=2), [*outer, k * group])
+    values, index = tf.math.top_k(few, k)
     return values, tf.gather(chosen, index // group, axis=2, batch_dims=2) * group + index % group
 
 
@@ -269,10 +268,6 @@ def size(tensor: tf.Tensor, axis: int) -> int | tf.Tensor:
     """A number where the graph knows it, as XLA must, else a tensor."""
     static = tensor.shape[axis]
     return tf.shape(tensor)[axis] if static is None else static
-
-
-def _outer_shape(tensor: tf.Tensor) -> list[int | tf.Tensor]:
-    return [size(tensor, 0), size(tensor, 1)]
 
 
 def _reorder(nest: Any, parents: tf.Tensor) -> Any:

@@ -266,9 +266,11 @@ def test_stages_that_leave_out_finished_rows_change_nothing(monkeypatch):
             np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
+@pytest.mark.parametrize("xla", [False, True])
 @pytest.mark.parametrize("symbols", [7, 1000, 8000, 7993])  # few, groups of 50 and of 64, none
-def test_top_k_of_many_symbols_is_tensorflows(symbols):
+def test_top_k_of_many_symbols_is_tensorflows(symbols, xla):
     values = np.random.default_rng(5).integers(0, 60, [2, 3, symbols]).astype(np.float32)  # many are equal
     values[0, 0, ::2] = -np.inf
-    for found, expected in zip(_top_k(tf.constant(values), 5), tf.math.top_k(values, 5)):
+    top_k = tf.function(_top_k, jit_compile=xla)
+    for found, expected in zip(top_k(tf.constant(values), 5), tf.math.top_k(values, 5)):
         np.testing.assert_array_equal(found, expected)

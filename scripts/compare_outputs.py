@@ -1,0 +1,109 @@
+"""Do all ways to translate give the same? The Python API, t2t-decoder, a SavedModel where t2t_lite cannot be imported, t2t-server.
+
+python scripts/compare_outputs.py --output_dir RUN --export_dir EXPORT --input FILE     # EXPORT: of the same run, a SavedModel
+
+Each gets the lines in batches of 1, 7 and 64, and all at once. Compared with the API on all of them, a text may differ only where
+the two best scores lie within 1e-4, and a score by 1e-4. Prints what differs; exit code 1 for more than --allowed lines.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+TOLERANCE = 1e-4
+_STRANGER = """
+import json, sys
+sys.modules["t2t_lite"] = None  # an import of it fails
+import tensorflow as tf, tensorflow_text
+function = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+for batch in json.load(sys.stdin):
+    outputs = function(text=tf.constant(batch, tf.string))
+    for text, score in zip(outputs["text"].numpy(), outputs["score"].numpy()):
+        print(json.dumps([text.decode(), float(score)]))
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output_dir", required=True, metavar="RUN", help="a trained run")
+    parser.add_argument("--export_dir", required=True, metavar="DIR", help="what t2t-exporter wrote of it")
+    parser.add_argument("--input", required=True, metavar="FILE", help="sentences, a line each")
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 7, 64], metavar="N", help="sizes (default: 1 7 64)")
+    parser.add_argument("--allowed", type=int, default=2, metavar="N", help="lines that may differ, each time (default: 2)")
+    args = parser.parse_args()
+    lines = Path(args.input).read_text(encoding="utf-8").splitlines()
+
+    import t2t_lite
+
+    model = t2t_lite.load(args.output_dir)
+    wanted = model.translate(lines, n_best=2)
+    failed = compare("t2t-decoder", decoder(args.output_dir, args.input), lines, wanted) > args.allowed
+    for size in (*args.batch, len(lines)):
+        batches = [lines[start : start + size] for start in range(0, len(lines), size)]
+        ways = {
+            "Python": [(best.text, best.score) for batch in batches for [best] in model.translate(batch)],
+            "SavedModel": saved_model(args.export_dir, batches),
+            "t2t-server": server(args.export_dir, batches),
+        }
+        for name, found in ways.items():
+            failed |= compare(f"{name}, batches of {size}", found, lines, wanted) > args.allowed
+    sys.exit(failed)
+
+
+def decoder(run: str, path: str) -> list[tuple[str, float]]:
+    command = [sys.executable, "-c", "from t2t_lite.cli.decoder import main; main()"]
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as output:
+        flags = ["--output_dir", run, "--input", path, "--output", output.name, "--format=jsonl"]
+        subprocess.run([*command, *flags], check=True, stderr=subprocess.DEVNULL)
+        bests = [json.loads(line)["hypotheses"][0] for line in Path(output.name).read_text(encoding="utf-8").splitlines()]
+    return [(best["text"], best["score"]) for best in bests]
+
+
+def saved_model(export_dir: str, batches: list[list[str]]) -> list[tuple[str, float]]:
+    folder = max((path for path in Path(export_dir).iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
+    command = [sys.executable, "-P", "-c", _STRANGER, str(folder)]
+    result = subprocess.run(command, input=json.dumps(batches), stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    return [tuple(json.loads(line)) for line in result.stdout.splitlines()]
+
+
+def server(export_dir: str, batches: list[list[str]]) -> list[tuple[str, float]]:
+    command = [sys.executable, "-c", "from t2t_lite.cli.server import main; main()", "--export_dir", export_dir, "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        name, address = re.fullmatch(r"serving (\S+) version \S+ at (\S+)\n", process.stderr.readline()).groups()
+        found = []
+        for batch in batches:
+            body = json.dumps({"instances": batch}).encode()
+            with urllib.request.urlopen(f"{address}/v1/models/{name}:predict", body) as answer:
+                found += [(prediction["text"], prediction["score"]) for prediction in json.load(answer)["predictions"]]
+        return found
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def compare(way: str, found: list[tuple[str, float]], lines: list[str], wanted: list) -> int:
+    """Prints and counts the lines that differ."""
+    different, largest = 0, 0.0
+    for line, (text, score), hypotheses in zip(lines, found, wanted, strict=True):
+        best = hypotheses[0]
+        largest = max(largest, abs(score - best.score))
+        if text == best.text and abs(score - best.score) <= TOLERANCE:
+            continue
+        different += 1
+        print(f"  {line!r}: {text!r} {score:.6f}; expected {[(h.text, round(h.score, 6)) for h in hypotheses]}")
+    print(f"{way}: {different} of {len(lines)} lines differ; scores by up to {largest:.1e}", flush=True)
+    return different
+
+
+if __name__ == "__main__":
+    main()
