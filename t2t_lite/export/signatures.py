@@ -208,6 +208,8 @@ def _pieces(ids: tf.Tensor, vocabulary: Vocabulary) -> tf.Tensor:
 def _utf8(text: tf.Tensor, name: str) -> tf.Tensor:
     """string [B], itself. Raises InvalidArgumentError for what is not UTF-8: replacing that leaves all other strings as they are."""
     valid = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8") == text
-    valid = tf.debugging.Assert(tf.reduce_all(valid), [f"{name}: expected UTF-8; not so at the indices", tf.where(~valid)[:, 0]])
+    valid = tf.debugging.Assert(
+        tf.reduce_all(valid), [f"{name}: expected UTF-8; not so at the indices", tf.where(~valid)[:, 0]]
+    )
     with tf.control_dependencies([valid]):
         return tf.identity(text)
