@@ -82,9 +82,11 @@ class ParsingProblem(Problem):
         return lines
 
     def target_text(self, reference):
+        from t2t_lite.trees.cleaning import clean
         from t2t_lite.trees.reader import parse_tree
 
-        return " ".join(self.linearization.symbols(parse_tree(reference)))
+        tree = clean(parse_tree(reference))  # a user's own may lack TOP
+        return " ".join(self.linearization.symbols(tree)) if tree else ""
 
     def output_text(self, text, line):
         from t2t_lite.trees.reader import format_tree

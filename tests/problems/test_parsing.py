@@ -94,6 +94,7 @@ def test_texts_and_outputs():
     assert registry.problem("toy_parsing").texts(SENTENCE, CLEANED) == (SENTENCE, initials)
     problem = registry.problem("toy_parsing", tags="normalised")
     assert problem.texts(SENTENCE, CLEANED) == (SENTENCE, SYMBOLS)
+    assert problem.target_text(CLEANED.removeprefix("(TOP ").removesuffix(")")) == SYMBOLS  # a tree without TOP
     kept = registry.problem("toy_parsing", tags="kept", closing="plain")
     assert kept.texts(SENTENCE, CLEANED)[1] == "(S (NP NN ) (VP VBD (PP IN (NP DT NN ) ) ) . )"
     assert kept.output_text(kept.target_text(CLEANED), SENTENCE) == CLEANED

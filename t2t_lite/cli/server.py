@@ -1,0 +1,107 @@
+"""t2t-server: answers requests over HTTP with an export."""
+
+import dataclasses
+import os
+import socket
+import sys
+
+from t2t_lite.cli import arguments
+from t2t_lite.errors import UserError
+from t2t_lite.serving.limits import Limits
+
+_ROUTES = """\
+routes, as TensorFlow Serving's (https://www.tensorflow.org/tfx/serving/api_rest); /versions/V may follow NAME:
+  POST /v1/models/NAME:predict   {"signature_name": "serving_default", "instances": ["a line", ...]} -> {"predictions": [...]}
+                                 or {"inputs": ...} -> {"outputs": ...}; signatures: serving_default, n_best, ids, score,
+                                 attention, metadata (see t2t-exporter --help)
+  GET  /v1/models/NAME           its state; /v1/models/NAME/metadata: its signatures, search and hyperparameters
+  POST /v1/models/NAME:draw      {"tree": "(S ...)"} -> SVG, of parsers
+  GET  /healthz  /metrics  /     health, Prometheus' figures, a page to try the model
+A parsing model's texts are trees, in the targets of score and attention too. n_best has no places without a hypothesis, ids and
+attention no padding. Errors are {"error": "..."}.
+
+example: t2t-server --export_dir models/ende
+         curl -d '{"instances": ["two hundred six"]}' localhost:8501/v1/models/ende:predict
+"""
+
+
+def parser() -> arguments.Parser:
+    import argparse
+
+    parser = arguments.Parser(
+        "Serves the newest version of an export over HTTP. SIGTERM and Ctrl-C end it, answering first what it has accepted.",
+        epilog=_ROUTES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--export_dir", metavar="DIR", required=True, help="what t2t-exporter wrote: DIR/<version>/")
+    parser.add_argument("--name", help="in the routes (default: the folder's name)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at; 0.0.0.0: all (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8501, metavar="N", help="0: a free one, which is told (default: 8501)")
+    arguments.add_usr_dir(parser)
+    group = parser.add_argument_group("limits", "What goes beyond is refused: 400, 408, 413, or 503 with Retry-After.")
+
+    def limit(name: str, metavar: str, help: str) -> None:
+        default = getattr(Limits, name)
+        group.add_argument(
+            f"--{name}", type=type(default), default=default, metavar=metavar, help=f"{help} (default: {default})"
+        )
+
+    limit("max_body_bytes", "N", "size of a request")
+    limit("max_lines", "N", "lines of a request")
+    limit("max_line_length", "N", "characters of a line")
+    limit("max_waiting_lines", "N", "lines of all requests that wait for the model")
+    limit("max_batch_lines", "N", "lines that the model gets at once")
+    limit("timeout", "S", "seconds that a client may take to send a request")
+    return parser
+
+
+def serve() -> None:
+    args = parser().parse_args()
+    limits = Limits(**{field.name: getattr(args, field.name) for field in dataclasses.fields(Limits)})
+    try:
+        import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise UserError(f'{error.name} is missing; expected an installation with pip install "t2t_lite[serve]"') from None
+    listening = _listen(args.host, args.port)  # before the model is loaded, which takes longer
+    arguments.start_tensorflow()
+    from t2t_lite.serving.app import Service, create_app
+    from t2t_lite.serving.http import run
+    from t2t_lite.serving.model import ServedModel
+
+    model = ServedModel(args.export_dir, args.name, args.usr_dir)
+    model("serving_default", [{"text": "The first call takes longer."}])
+    service = Service(model, limits)
+    host, port = listening.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    run(
+        service,
+        create_app(service),
+        listening,
+        lambda: arguments.log(f"serving {model.name} version {model.version} at {address}"),
+    )
+    # A call of the model may still be running, for nobody any more; Python would wait for its thread.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket at that address. Raises UserError where there can be none."""
+    if not 0 <= port < 1 << 16:  # of a larger one, only 16 bits would be taken
+        raise UserError(f"--port={port}: expected 0 to 65535")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen()  # clients that come while the model is loaded wait, and nobody else gets the port
+    except OSError as error:
+        raise UserError(
+            f"--host {host} --port {port}: {error.strerror}; expected an address of this machine and a free port"
+        ) from None
+    return listening
+
+
+def main() -> None:
+    sys.exit(arguments.run(serve, "t2t-server"))

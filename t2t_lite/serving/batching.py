@@ -1,0 +1,139 @@
+"""Joins the lines of concurrent requests into calls of one function, which does many lines faster than one by one.
+
+There is no waiting for a call to fill: while one runs, lines gather, and the next takes what is there.
+"""
+
+import asyncio
+import collections
+import dataclasses
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+
+class Overloaded(Exception):
+    """More lines would wait than may."""
+
+
+@dataclasses.dataclass(eq=False)
+class _Request:
+    kind: str
+    lines: Sequence
+    answer: asyncio.Future  # of `results`
+    results: list
+    missing: int  # results that are still to come
+    begun: int = 0  # lines that were given to a call
+
+
+class Batcher:
+    """Answers requests, each of several lines of one kind, by calls of `call` in a thread of its own, one at a time.
+
+    A call takes one line from each waiting request in turn, until it is full: small requests don't wait for large ones. Kinds
+    of lines, which can't share a call, take turns likewise.
+
+    Args:
+        call: (kind, lines) -> results, as many and in their order.
+        max_lines: in a call.
+        max_waiting: lines that no call has begun, of all requests.
+        weight: (kind, line) -> the part of a call that the line takes, from 0 to 1, so that few long lines fill one too.
+        observe: is told the number of lines of each call.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[str, list], Sequence],
+        *,
+        max_lines: int,
+        max_waiting: int,
+        weight: Callable[[str, object], float] = lambda kind, line: 0.0,
+        observe: Callable[[int], object] = lambda lines: None,
+    ):
+        self._call, self._max_lines, self._max_waiting = call, max_lines, max_waiting
+        self._weight, self._observe = weight, observe
+        self._queues: dict[str, collections.deque[_Request]] = {}  # by kind; none is empty; the first is served next
+        self._thread = ThreadPoolExecutor(1, "model")
+        self._work: asyncio.Task | None = None  # while there are queues
+        self.waiting = 0  # lines that no call has begun
+
+    async def submit(self, kind: str, lines: Sequence) -> list:
+        """The results of the lines, in their order. Cancelled, it takes back the lines that no call has begun.
+
+        Raises Overloaded, and what `call` raises for these lines.
+        """
+        if self.waiting + len(lines) > self._max_waiting:
+            raise Overloaded
+        if not lines:
+            return []
+        answer = asyncio.get_running_loop().create_future()
+        request = _Request(kind, lines, answer, results=[None] * len(lines), missing=len(lines))
+        self._queues.setdefault(kind, collections.deque()).append(request)
+        self.waiting += len(lines)
+        if self._work is None:
+            self._work = asyncio.create_task(self._work_off())
+        try:
+            return await answer
+        finally:
+            self._take_back(request)
+
+    async def _work_off(self) -> None:
+        while self._queues:
+            kind, places = self._next_call()
+            await self._answer(kind, places)
+        self._work = None
+
+    def _next_call(self) -> tuple[str, list[tuple[_Request, int]]]:
+        """Takes lines of one kind off the queues: (kind, [(request, index of its line)])."""
+        kind = next(iter(self._queues))
+        queue = self._queues.pop(kind)
+        places, weight = [], 0.0
+        while queue and len(places) < self._max_lines:
+            request = queue[0]
+            weight += self._weight(kind, request.lines[request.begun])
+            if places and weight > 1:
+                break
+            places.append((request, request.begun))
+            request.begun += 1
+            queue.popleft()
+            if request.begun < len(request.lines):
+                queue.append(request)
+        if queue:
+            self._queues[kind] = queue  # behind the other kinds
+        self.waiting -= len(places)
+        return kind, places
+
+    async def _answer(self, kind: str, places: list[tuple[_Request, int]]) -> None:
+        """Calls, and hands out the results. A call that fails is repeated for each request alone, to find whose fault it is."""
+        lines = [request.lines[index] for request, index in places]
+        self._observe(len(lines))
+        try:
+            results = await asyncio.get_running_loop().run_in_executor(self._thread, self._call, kind, lines)
+            answered = list(zip(places, results, strict=True))
+        except Exception as error:
+            await self._blame(error, kind, places)
+            return
+        for (request, index), result in answered:
+            request.results[index] = result
+            request.missing -= 1
+            if not request.missing and not request.answer.done():
+                request.answer.set_result(request.results)
+
+    async def _blame(self, error: Exception, kind: str, places: list[tuple[_Request, int]]) -> None:
+        requests = list(dict.fromkeys(request for request, _ in places))
+        if len(requests) > 1:
+            for request in requests:
+                if not request.answer.done():
+                    await self._answer(kind, [place for place in places if place[0] is request])
+        elif not requests[0].answer.done():
+            self._take_back(requests[0])
+            requests[0].answer.set_exception(error)
+
+    def _take_back(self, request: _Request) -> None:
+        """Takes the lines that no call has begun, if any, off the queues."""
+        rest = len(request.lines) - request.begun
+        if not rest:
+            return
+        self.waiting -= rest
+        request.begun += rest
+        queue = self._queues[request.kind]
+        queue.remove(request)
+        if not queue:
+            del self._queues[request.kind]

@@ -1,0 +1,144 @@
+"""An export as the server uses it: rows of JSON values in, rows of JSON values out."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 - registers SentencePiece's operations
+from google.protobuf.json_format import MessageToDict
+from tensorflow.core.protobuf import saved_model_pb2
+
+from t2t_lite.data.tokenizer import PAD, Vocabularies
+from t2t_lite.errors import UserError
+from t2t_lite.export import metadata
+from t2t_lite.problem import Problem
+from t2t_lite.quiet import native_stderr_silenced
+
+_MODEL = "saved_model.pb"
+_CALL = 16_000  # characters, or ids, that fill a call of the model: 64 sentences, or a line of 2,000 words and little else
+
+
+class ServedModel:
+    """The newest version of an export.
+
+    Attributes:
+        name: in the routes.
+        version: the name of its folder.
+        metadata: the export's own, see `t2t_lite.export.metadata`.
+        signatures: {name: TensorFlow's SignatureDef in JSON}, as TensorFlow Serving tells them.
+        vocabularies: of the export.
+        problem: makes the texts that the user sees from the model's, and the other way round, where the export says so.
+    """
+
+    def __init__(self, export_dir, name: str | None = None, usr_dir: str | None = None):
+        """Loads DIR/<the largest version>, or DIR where it is a version itself; `name` is by default that of the folder.
+
+        Raises UserError where there is none, or what its problem was registered by is missing.
+        """
+        folder = _newest(Path(export_dir).expanduser().resolve())
+        self.version = folder.name if folder.name.isdecimal() else "1"
+        self.name = name or (folder.parent if folder.name.isdecimal() else folder).name
+        if not re.fullmatch(r"[\w.-]+", self.name):
+            raise UserError(f"--name={self.name!r}: expected letters, digits, dots and dashes only, since it stands in URLs")
+        self.metadata = metadata.read(folder)
+        self.vocabularies = Vocabularies.load(folder / "assets")
+        in_python = self.metadata["output_text"] is not None
+        self.problem = metadata.problem(self.metadata, usr_dir) if in_python else Problem(name=self.metadata["problem"])
+        try:
+            with native_stderr_silenced():
+                self._model = tf.saved_model.load(folder)
+            saved = saved_model_pb2.SavedModel.FromString((folder / _MODEL).read_bytes())
+        except Exception as error:  # TensorFlow has many for a broken file
+            raise UserError(f"{folder} does not load: {type(error).__name__}: {error}") from None
+        self.signatures = {
+            name: MessageToDict(
+                saved.meta_graphs[0].signature_def[name],
+                preserving_proto_field_name=True,
+                always_print_fields_with_no_presence=True,
+            )
+            for name in sorted(self._model.signatures)
+        }
+
+    def weight(self, signature: str, row: dict) -> float:
+        """The part of a call that a row takes, see `Batcher`."""
+        if signature == "attention":  # [layers, heads, T, S] for each row: a call of its own
+            return 1.0
+        return sum(map(len, row.values())) / _CALL
+
+    def __call__(self, signature: str, rows: Sequence[dict]) -> list[dict]:
+        """The outputs of each row by one signature; inputs and outputs by name.
+
+        Texts are strings; ids, in and out, have no padding. A score that is no finite number is None. `n_best` has
+        as many places as there are hypotheses; `attention` is [layers][target piece][source piece], to 6 decimals.
+
+        Raises UserError for inputs that the model refuses.
+        """
+        if not rows[0]:  # `metadata`
+            return [{name: _value(tensor.numpy()) for name, tensor in self._model.signatures[signature]().items()}] * len(rows)
+        try:
+            tensors = self._model.signatures[signature](**{name: _tensor([row[name] for row in rows]) for name in rows[0]})
+        except tf.errors.InvalidArgumentError as error:
+            raise UserError(f"the model refuses this: {error.message.splitlines()[0]}") from None
+        outputs = {name: tensor.numpy() for name, tensor in tensors.items()}
+        return [
+            self._row(signature, row, {name: array[number] for name, array in outputs.items()})
+            for number, row in enumerate(rows)
+        ]
+
+    def _row(self, signature: str, row: dict, outputs: dict[str, np.ndarray]) -> dict:
+        """One row's outputs without the padding that its neighbours made necessary."""
+        if signature == "n_best":
+            found = outputs["log_prob"] > -np.inf
+            outputs = {name: array[found] for name, array in outputs.items()}
+        elif signature == "ids":
+            outputs["ids"] = np.trim_zeros(outputs["ids"], "b")
+        elif signature == "attention":
+            source, target = (np.count_nonzero(outputs[side] != b"") for side in ("source_pieces", "target_pieces"))
+            weights = outputs["attention"][:, :target, :source].astype(np.float64).round(6)
+            outputs = {
+                "attention": weights,
+                "source_pieces": outputs["source_pieces"][:source],
+                "target_pieces": outputs["target_pieces"][:target],
+            }
+        values = {name: _value(array) for name, array in outputs.items()}
+        if signature == "serving_default":
+            values["text"] = self._text(values["text"], row["text"])
+        elif signature == "n_best":
+            values["text"] = [self._text(text, row["text"]) for text in values["text"]]
+        return values
+
+    def _text(self, text: str, line: str) -> str:
+        """What the decoder writes for the model's `text`."""
+        return self.problem.output_text(text, line).replace("\r", " ").replace("\n", " ") if line.strip() else text
+
+
+def _newest(folder: Path) -> Path:
+    """The version of an export with the largest number. Raises UserError where there is none."""
+    if (folder / _MODEL).is_file():
+        return folder
+    versions = [file.parent for file in folder.glob(f"*/{_MODEL}") if file.parent.name.isdecimal()]
+    if not versions:
+        near = [str(file.parents[1]) for file in sorted(folder.parent.glob(f"*/*/{_MODEL}"))[:3]]
+        nearest = f"; nearest: {', '.join(near)}" if near else ""
+        raise UserError(f"--export_dir {folder}: no export there (no <version>/{_MODEL}){nearest}")
+    return max(versions, key=lambda version: int(version.name))
+
+
+def _tensor(column: list) -> tf.Tensor:
+    """Texts -> string [B]; rows of ids -> int32 [B, the longest's length]."""
+    if isinstance(column[0], str):
+        return tf.constant(column, tf.string)
+    return tf.ragged.constant(column, tf.int32, ragged_rank=1).to_tensor(PAD)
+
+
+def _value(array):
+    """An array, or a scalar, as JSON has it: bytes as text, None for what is no finite number."""
+    if isinstance(array, bytes):
+        return array.decode()
+    if array.dtype == object:
+        return [_value(item) for item in array]
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return [_value(item) for item in array] if array.ndim else None
+    return array.tolist()
