@@ -19,7 +19,7 @@ declare -A flags=(
     [genia-tags-kept]="$genia --tags=kept"
     [genia-long]="$genia --tags=initials --set=train_steps=32000 --set=dropout=0.2"
     [wsj-sample]="$wsj --tags=initials --set=train_steps=4000 --set=dropout=0.2"
-    [wsj-sample-silver]="$wsj --tags=initials --set=train_steps=8000 --silver $(echo "$data"/silver/*.trees.gz) --silver_per_gold=3"
+    [wsj-sample-silver]="$wsj --tags=initials --set=train_steps=8000 --set=dropout=0.2 --silver $(echo "$data"/silver/*.trees.gz) --silver_per_gold=3"
 )
 runs=("$@")
 [ ${#runs[@]} -gt 0 ] || runs=(genia genia-tags-kept genia-long wsj-sample wsj-sample-silver)
