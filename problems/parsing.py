@@ -12,7 +12,7 @@ from t2t_lite.registry import register_problem
 from t2t_lite.trees.treebank import Mixed, TreebankFiles
 
 SPLITS = ("train", "dev", "test")
-FORMS = {"tags": ("normalised", "kept", "initials"), "closing": ("labelled", "plain")}
+FORMS = {"tags": ("normalised", "kept"), "closing": ("labelled", "plain")}
 _BLANKS = r"[ \t\r\n\f\v]+"  # only the spaces of ASCII separate words: treebanks have U+00A0 inside tokens
 WSJ_SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}  # section 6.3
 
@@ -21,8 +21,7 @@ WSJ_SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}  # section 6
 class ParsingProblem(Problem):
     """Sentences to constituency trees. A subclass gives `gold`, whose pairs are those of `trees.treebank.TreebankFiles`."""
 
-    # What each word is: normalised: XX, as in [37]; kept: its part of speech; initials: its first letter.
-    tags: str = "normalised"
+    tags: str = "normalised"  # normalised: every word is the symbol XX, as in [37]; kept: its part of speech is
     closing: str = "labelled"  # labelled: `)NP` closes `(NP`, as in [37]; plain: `)` closes any
     skip_bad_trees: bool = False  # leave out and count broken trees instead of stopping
     silver: tuple[str, ...] | None = None  # files or folders of automatically parsed trees, added to the training
@@ -106,30 +105,19 @@ class ParsingProblem(Problem):
 
         pieces = [piece.removeprefix("\u2581") for piece in vocabularies.target.pieces(range(vocabularies.target.size))]
         kinds = [self.linearization.kind(piece) for piece in pieces[3:]]  # after pad, EOS and UNK
-        closes = {label: number for number, label in enumerate(sorted({k.label for k in kinds if k.kind == "close"}), 1)}
-        words = {label: number for number, label in enumerate(sorted({k.label for k in kinds if k.kind == "word"}), 1)}
+        labels = {label: number for number, label in enumerate(sorted({k.label for k in kinds if k.kind == "close"}), 1)}
 
-        def numbers(kind, labels, default=0):
-            return [0, 0, 0] + [labels.get(k.label, default) if k.kind == kind else 0 for k in kinds]
+        def numbers(kind):
+            # With plain closing brackets there is one label to close, "", whatever was opened.
+            return [0, 0, 0] + [labels.get(k.label, labels.get("", 0)) if k.kind == kind else 0 for k in kinds]
 
         return Brackets(
-            # With plain closing brackets there is one label to close, "", whatever was opened.
-            opens=numbers("open", closes, closes.get("", 0)),
-            closes=numbers("close", closes, closes.get("", 0)),
-            words=numbers("word", words),
-            begins_word=[self._begins_word(p, words) for p in vocabularies.source.pieces(range(vocabularies.source.size))],
+            opens=numbers("open"),
+            closes=numbers("close"),
+            words=[False] * 3 + [k.kind == "word" for k in kinds],
+            begins_word=[p.startswith("\u2581") for p in vocabularies.source.pieces(range(vocabularies.source.size))],
             max_depth=MAX_DEPTH,
         )
-
-    def _begins_word(self, piece: str, words: dict[str, int]) -> int:
-        """A source sub-word's number in `Brackets`, given those of the words' symbols."""
-        from t2t_lite.decoding.constraint import ANY
-        from t2t_lite.trees.linearization import initial
-
-        if not piece.startswith("\u2581"):
-            return 0
-        start = piece[1:]  # "" where the word goes on in another sub-word, which may begin with anything
-        return words.get(initial(start), ANY) if self.tags == "initials" and start else ANY
 
     def tokenize(self, line):
         from nltk.tokenize import TreebankWordTokenizer
@@ -185,6 +173,7 @@ class Treebank(ParsingProblem):
     train: tuple[str, ...] | None = None
     dev: tuple[str, ...] | None = None
     test: tuple[str, ...] | None = None
+    tags: str = "kept"
 
     default_vocab_size = 8_000
     # Not the paper's 21: five times the work, and of own trees there may be many and no GPU.

@@ -98,7 +98,7 @@ def _split(sentence: str) -> str:
 class ToyParsing(ParsingProblem):
     """Sentences of a small grammar of English and their trees, generated; needs no data."""
 
-    tags: str = "initials"
+    tags: str = "kept"
 
     default_vocab_size = 500
     decoding = Decoding(beam_size=4, alpha=0.3, extra_length=100)

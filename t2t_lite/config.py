@@ -10,6 +10,7 @@ from t2t_lite.errors import UserError, unknown
 _CHOICES = {
     "norm": ("post", "pre"),
     "positions": ("sinusoidal", "learned"),
+    "next_word": ("counted", "given"),
     "schedule": ("rsqrt", "cosine", "constant"),
 }
 _FRACTIONS = ("dropout", "attention_dropout", "relu_dropout", "label_smoothing", "adam_beta1", "adam_beta2")
@@ -31,6 +32,7 @@ class HParams:
     norm: str = "post"  # post: LayerNorm(x + Sublayer(x)) (section 3.1); pre: x + Sublayer(LayerNorm(x))
     positions: str = "sinusoidal"  # sinusoidal (section 3.5) or learned (Table 3, row E)
     max_positions: int = 1024  # rows of a learned position table; sinusoids need no bound
+    next_word: str = "counted"  # of a tree: counted by the decoder itself, or given to its attention (`layers.next_word`)
 
     # Regularisation
     dropout: float = 0.1  # P_drop, of sub-layer outputs and of embeddings + positions (section 5.4)

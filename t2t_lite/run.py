@@ -46,6 +46,13 @@ class Run:
     seed: int
     usr_dir: str | None = None
 
+    def __post_init__(self):
+        if self.hparams.next_word == "given" and type(self.problem).grammar is Problem.grammar:
+            raise UserError(
+                f"hparams field next_word=given: problem {self.problem.name} has no grammar that says what a word is; "
+                "expected a parsing problem, or next_word=counted"
+            )
+
     @classmethod
     def open(cls, path, usr_dir: str | None = None) -> "Run":
         """Opens an existing directory. Raises UserError where there is no run, or what it was made with is gone."""
@@ -142,8 +149,11 @@ class Run:
         """A `Transformer` of the run's sizes, with fresh weights."""
         from t2t_lite.models.transformer import Transformer
 
-        sizes = vocabularies.source.size, vocabularies.target.size
-        return Transformer(self.hparams, *sizes, shared=vocabularies.shared, dtype=policy, name="transformer")
+        sizes, words = (vocabularies.source.size, vocabularies.target.size), None
+        if self.hparams.next_word == "given":
+            grammar = self.problem.grammar(vocabularies)
+            words = grammar.begins_word, grammar.words
+        return Transformer(self.hparams, *sizes, shared=vocabularies.shared, words=words, dtype=policy, name="transformer")
 
     def load_model(self, vocabularies, weights: Path | None = None, policy: str = "float32"):
         """A `Transformer` with the weights of a file; default: `weights()`."""

@@ -22,16 +22,17 @@ def layer_norm(x, weights):
     return (x - mean) / np.sqrt(variance + 1e-6) * weights["gamma"] + weights["beta"]
 
 
-def attention(queries, keys, values, mask):
-    """Eq. 1; what is masked gets minus infinity before the softmax (section 3.2.3)."""
-    scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1])
+def attention(queries, keys, values, mask, bias=0):
+    """Eq. 1, the scores plus a bias; what is masked gets minus infinity before the softmax (section 3.2.3)."""
+    scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1]) + bias
     return softmax(np.where(mask, scores, -np.inf)) @ values
 
 
-def multi_head_attention(x, memory, mask, weights, num_heads):
-    """Section 3.2.2, one head after the other. mask: bool, broadcast to [B, T, S]."""
+def multi_head_attention(x, memory, mask, weights, num_heads, bias=0):
+    """Section 3.2.2, one head after the other. mask: bool, broadcast to [B, T, S]; bias: of the scores, to [B, H, T, S]."""
     w_q, w_k, w_v = (np.split(weights[f"{name}/kernel"], num_heads, axis=1) for name in ("query", "key", "value"))
-    heads = [attention(x @ w_q[i], memory @ w_k[i], memory @ w_v[i], mask) for i in range(num_heads)]
+    bias = np.broadcast_to(bias, (len(x), num_heads, x.shape[1], memory.shape[1]))
+    heads = [attention(x @ w_q[i], memory @ w_k[i], memory @ w_v[i], mask, bias[:, i]) for i in range(num_heads)]
     return np.concatenate(heads, axis=-1) @ weights["output/kernel"]
 
 
@@ -68,12 +69,13 @@ def encoder_layer(x, mask, weights, hparams):
     return residual(x, feed, below(weights, "feed_forward_residual"), hparams.norm)
 
 
-def decoder_layer(x, memory, self_mask, memory_mask, weights, hparams):
+def decoder_layer(x, memory, self_mask, memory_mask, weights, hparams, memory_bias=0):
     def attend_left(y):
         return multi_head_attention(y, y, self_mask, below(weights, "self_attention"), hparams.num_heads)
 
     def attend_memory(y):
-        return multi_head_attention(y, memory, memory_mask, below(weights, "memory_attention"), hparams.num_heads)
+        weights_ = below(weights, "memory_attention")
+        return multi_head_attention(y, memory, memory_mask, weights_, hparams.num_heads, memory_bias)
 
     def feed(y):
         return feed_forward(y, below(weights, "feed_forward"))
@@ -89,10 +91,10 @@ def encoder(x, mask, weights, hparams):
     return layer_norm(x, below(weights, "final_norm")) if hparams.norm == "pre" else x
 
 
-def decoder(x, memory, memory_mask, weights, hparams):
+def decoder(x, memory, memory_mask, weights, hparams, memory_bias=0):
     self_mask = np.tril(np.ones((x.shape[1], x.shape[1]), bool))
     for i in range(hparams.num_decoder_layers):
-        x = decoder_layer(x, memory, self_mask, memory_mask, below(weights, f"layer_{i}"), hparams)
+        x = decoder_layer(x, memory, self_mask, memory_mask, below(weights, f"layer_{i}"), hparams, memory_bias)
     return layer_norm(x, below(weights, "final_norm")) if hparams.norm == "pre" else x
 
 
@@ -101,7 +103,21 @@ def embed(ids, matrix):
     return matrix[ids] * np.sqrt(matrix.shape[1]) * (ids != 0)[..., None]
 
 
-def transformer(inputs, targets, weights, hparams, shared):
+def next_word_scores(inputs, shifted, words, num_heads):
+    """[B, H, T, S]: -2 / 4^h for each sub-word from where the next word begins after the symbols shifted[: t + 1], else from EOS."""
+    begins_word, names_word = (np.array(flags) for flags in words)
+    scores = np.zeros((len(inputs), num_heads, shifted.shape[1], inputs.shape[1]))
+    for row, symbols in enumerate(inputs):
+        length = np.count_nonzero(symbols)
+        places = [place for place in range(length) if begins_word[symbols[place]]] + [length - 1] * shifted.shape[1]
+        for t in range(shifted.shape[1]):
+            next_place = places[sum(names_word[shifted[row, : t + 1]])]
+            for head in range(num_heads):
+                scores[row, head, t] = [-2 / 4**head * abs(place - next_place) for place in range(inputs.shape[1])]
+    return scores
+
+
+def transformer(inputs, targets, weights, hparams, shared, words=None):
     """inputs [B, S], targets [B, T] -> logits [B, T, V]."""
     source = weights["embedding/embeddings" if shared else "source_embedding/embeddings"]
     target = weights["embedding/embeddings" if shared else "target_embedding/embeddings"]
@@ -115,4 +131,5 @@ def transformer(inputs, targets, weights, hparams, shared):
     memory = encoder(with_positions(embed(inputs, source), "source"), mask, below(weights, "encoder"), hparams)
     shifted = np.concatenate([np.zeros_like(targets[:, :1]), targets[:, :-1]], axis=1)
     x = with_positions(embed(shifted, target), "target")
-    return decoder(x, memory, mask, below(weights, "decoder"), hparams) @ target.T
+    bias = 0 if words is None else next_word_scores(inputs, shifted, words, hparams.num_heads)
+    return decoder(x, memory, mask, below(weights, "decoder"), hparams, bias) @ target.T

@@ -102,7 +102,7 @@ def add_problem(parser: Parser) -> None:
         "--max_length_ratio", type=float, metavar="R", help="drop training pairs one side of which is R times as long"
     )
     group.add_argument("--drop_duplicates", action="store_true", default=None, help="keep equal training pairs once")
-    group.add_argument("--tags", metavar="FORM", help="parsing: what each word is: normalised (XX), kept (its tag) or initials")
+    group.add_argument("--tags", metavar="FORM", help="parsing: what a word is: kept (its part of speech) or normalised (XX)")
     group.add_argument("--closing", metavar="FORM", help="parsing: labelled closing brackets (default) or plain")
     group.add_argument("--silver", nargs="+", metavar="FILE", help="parsing: automatically parsed trees to train on too")
     group.add_argument("--silver_per_gold", type=int, metavar="N", help="parsing: silver trees before each gold one (10)")

@@ -4,7 +4,7 @@ An output is a sequence of opening brackets, word symbols and closing brackets. 
 that are open, the words that remain and the symbols that remain up to the limit:
 
     opening   while words remain, and while the limit leaves room to place them and to close every bracket
-    word      while words remain; one that may stand for the next word, where symbols are particular about it
+    word      while words remain
     closing   the innermost open bracket's, unless that is still empty
     EOS       when no word remains and no bracket is open
 
@@ -22,9 +22,6 @@ from t2t_lite.data.tokenizer import EOS, PAD
 from t2t_lite.decoding.beam_search import size
 
 
-ANY = -1
-
-
 @dataclasses.dataclass(frozen=True)
 class Brackets:
     """Which target symbols are brackets and words, and how many words an input has.
@@ -32,36 +29,32 @@ class Brackets:
     Args:
         opens: V numbers: 0, or for an opening bracket the number, from 1, of its label.
         closes: V numbers: 0, or for a closing bracket the number of the label that it closes.
-        words: V numbers: 0, or for a symbol that stands for a word the number, from 1, of the kind of words.
-        begins_word: for each source sub-word 0, or, if it begins a word, the number of the word's kind; ANY for one that any
-            word's symbol may stand for.
+        words: V booleans: the symbol stands for a word.
+        begins_word: for each source sub-word, whether it begins a word.
         max_depth: D, brackets that may be open at once.
     """
 
     opens: Sequence[int]
     closes: Sequence[int]
-    words: Sequence[int]
-    begins_word: Sequence[int]
+    words: Sequence[bool]
+    begins_word: Sequence[bool]
     max_depth: int
 
     def start(self, inputs: tf.Tensor, limits: tf.Tensor, beam_size: int) -> tuple[Callable, dict[str, Any]]:
         """inputs int32 [B, S], limits int32 [B] -> `allow` and `grammar`, as `beam_search` takes them."""
         shape = [size(inputs, 0), beam_size]
-        kinds = tf.gather(np.array(self.begins_word, np.int32), inputs)  # [B, S]
-        words = tf.reduce_sum(tf.cast(kinds != 0, tf.int32), axis=1)
-        # The words' kinds, from the last word's to the first's, so that the next word's is found by the number that remain.
-        backwards = tf.gather(kinds, tf.argsort(tf.where(kinds != 0, -tf.range(size(kinds, 1)), 1), axis=1), batch_dims=1)
+        words = tf.reduce_sum(tf.cast(tf.gather(np.array(self.begins_word), inputs), tf.int32), axis=1)
         return self._allow, {
             "open": tf.zeros([*shape, self.max_depth], tf.int32),  # labels, outermost first
             "depth": tf.zeros(shape, tf.int32),  # brackets that are open
             "empty": tf.zeros(shape, tf.bool),  # whether the innermost holds nothing yet
             "words": tf.broadcast_to(words[:, None], shape),  # that remain
-            "kinds": tf.broadcast_to(backwards[:, None], [*shape, size(kinds, 1)]),  # theirs: the next word's at words - 1
             "limit": tf.broadcast_to(limits[:, None], shape),
         }
 
     def _allow(self, ids: tf.Tensor, position: tf.Tensor, grammar: dict[str, Any]) -> tuple[tf.Tensor, dict[str, Any]]:
-        opens, closes, kinds = (np.array(numbers, np.int32) for numbers in (self.opens, self.closes, self.words))
+        opens, closes = (np.array(numbers, np.int32) for numbers in (self.opens, self.closes))
+        is_word = np.array(self.words)
 
         # What the last symbol did.
         label, depth = tf.gather(opens, ids), grammar["depth"]  # [B, W]
@@ -69,7 +62,7 @@ class Brackets:
         here = opened[:, :, None] & (tf.range(self.max_depth) == depth[:, :, None])
         stack = tf.where(here, label[:, :, None], grammar["open"])
         depth = tf.maximum(depth + tf.cast(opened, tf.int32) - tf.cast(closed, tf.int32), 0)
-        words = grammar["words"] - tf.cast(tf.gather(kinds, ids) > 0, tf.int32)
+        words = grammar["words"] - tf.cast(tf.gather(is_word, ids), tf.int32)
         empty = tf.where(ids == PAD, grammar["empty"], opened)
 
         # What may follow.
@@ -77,11 +70,9 @@ class Brackets:
         may_open = (words > 0) & (depth < self.max_depth) & (room >= words + depth + 2)  # the words, all closings, EOS
         innermost = tf.gather(stack, tf.maximum(depth - 1, 0), axis=2, batch_dims=2)  # [B, W]
         innermost = tf.where((depth > 0) & ~empty, innermost, -1)
-        next_kind = tf.gather(grammar["kinds"], tf.maximum(words - 1, 0), axis=2, batch_dims=2)  # [B, W]
-        next_kind = tf.where(words > 0, next_kind, 0)[:, :, None]
         allowed = (
             ((opens > 0) & may_open[:, :, None])
-            | ((kinds > 0) & ((kinds == next_kind) | (next_kind == ANY)))
+            | (is_word & (words > 0)[:, :, None])
             | (closes == innermost[:, :, None])
             | ((np.arange(len(opens)) == EOS) & ((words == 0) & (depth == 0))[:, :, None])
         )

@@ -172,6 +172,8 @@ class TransformerConverter(Converter):
                 f"CTranslate2 has heads of d_model / num_heads = {h.d_model} / {h.num_heads} and this run d_k={h.d_k}, "
                 f"d_v={h.d_v}, which are more; use --format=saved_model"
             )
+        if h.next_word == "given":
+            raise UserError("CTranslate2 knows no next_word=given, with which this run was trained; use --format=saved_model")
         spec = transformer_spec.TransformerSpec(
             transformer_spec.TransformerEncoderSpec(h.num_encoder_layers, h.num_heads, pre_norm=h.norm == "pre"),
             transformer_spec.TransformerDecoderSpec(

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from t2t_lite.layers.dropout import Dropout
+from t2t_lite.layers.linear import Linear, reshape
 
 # Finite, so that a row in which everything is masked becomes a uniform distribution and not NaN. Scores are float32.
 MASKED = -1e9
@@ -27,9 +28,9 @@ def scaled_dot_product_attention(queries, keys, values, mask, dropout=None):
 
     Args:
         queries: [..., T, d_k].
-        keys: [..., S, d_k], or a list of such, which together are S long.
+        keys: [..., S, d_k], or a list of such, which together are S long; the graph knows the lengths of all but the first.
         values: [..., S, d_v], or likewise.
-        mask: bool, broadcast to [..., T, S]; False where attention is not allowed.
+        mask: broadcast to [..., T, S]; bool, False where attention is not allowed, or float32, added to the scores.
         dropout: function applied to the attention weights, or None.
 
     Returns:
@@ -38,16 +39,16 @@ def scaled_dot_product_attention(queries, keys, values, mask, dropout=None):
     keys, values = (parts if isinstance(parts, list) else [parts] for parts in (keys, values))
     queries = queries * (1.0 / math.sqrt(queries.shape[-1]))
     scores = _concatenated([ops.matmul(queries, ops.swapaxes(part, -1, -2)) for part in keys])
-    weights = ops.softmax(ops.cast(scores, "float32") + ops.where(mask, 0.0, MASKED), axis=-1)
+    bias = ops.where(mask, 0.0, MASKED) if mask.dtype == "bool" else ops.cast(mask, "float32")
+    weights = ops.softmax(ops.cast(scores, "float32") + bias, axis=-1)
     used = ops.cast(weights, values[0].dtype)
     if dropout is not None:
         used = dropout(used)
-    sums, start = [], 0
-    for part in values:
-        end = start + ops.shape(part)[-2]
-        sums.append(ops.matmul(used[..., start:end] if len(values) > 1 else used, part))
-        start = end
-    return sum(sums[1:], sums[0]), weights
+    sums = []
+    for part in reversed(values[1:]):
+        sums.append(ops.matmul(used[..., -part.shape[-2] :], part))
+        used = used[..., : -part.shape[-2]]
+    return sum(sums, ops.matmul(used, values[0])), weights
 
 
 def _concatenated(parts):
@@ -66,7 +67,7 @@ class MultiHeadAttention(keras.Layer):
     Call arguments:
         x: [B, T, D], what asks.
         memory: [B, S, D], what is attended to; x itself in self-attention.
-        mask: bool, broadcast to [B, H, T, S] (`padding_mask`, `causal_mask`).
+        mask: broadcast to [B, H, T, S]: bool (`padding_mask`, `causal_mask`), or float32, added to the scores.
         seeds: DropoutSeeds in training, else None.
 
     Returns:
@@ -83,7 +84,7 @@ class MultiHeadAttention(keras.Layer):
 
     def build(self, input_shape):
         def projection(units, name, width):
-            layer = keras.layers.Dense(units, use_bias=False, dtype=self.dtype_policy, name=name)
+            layer = Linear(units, use_bias=False, dtype=self.dtype_policy, name=name)
             layer.build((None, None, width))
             return layer
 
@@ -111,12 +112,11 @@ class MultiHeadAttention(keras.Layer):
             queries, keys, values, mask, lambda weights: self.dropout(weights, seeds=seeds)
         )
         heads = ops.swapaxes(heads, -3, -2)  # [..., H, T, d_v] -> [..., T, H, d_v]
-        return self.output_projection(ops.reshape(heads, (*ops.shape(heads)[:-2], self.num_heads * self.d_v))), weights
+        return self.output_projection(reshape(heads, *ops.shape(heads)[:-2], self.num_heads * self.d_v)), weights
 
     def _split_heads(self, x):
         """[..., T, H * K] -> [..., H, T, K]."""
-        *outer, width = ops.shape(x)
-        return ops.swapaxes(ops.reshape(x, (*outer, self.num_heads, width // self.num_heads)), -3, -2)
+        return ops.swapaxes(reshape(x, *ops.shape(x)[:-1], self.num_heads, x.shape[-1] // self.num_heads), -3, -2)
 
     def get_config(self):
         return {

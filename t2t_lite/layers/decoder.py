@@ -6,6 +6,7 @@ from keras import ops
 from t2t_lite.config import HParams
 from t2t_lite.layers.attention import MultiHeadAttention, causal_mask
 from t2t_lite.layers.feed_forward import PositionwiseFeedForward
+from t2t_lite.layers.linear import reshape
 from t2t_lite.layers.residual import Residual, layer_normalization
 
 
@@ -19,7 +20,7 @@ class DecoderLayer(keras.Layer):
         x: [B, T, D].
         memory: [B, S, D], the encoder's output.
         self_mask: bool [1, 1, T, T], `causal_mask`.
-        memory_mask: bool [B, 1, 1, S], `padding_mask` of the source.
+        memory_mask: bool [B, 1, 1, S], `padding_mask` of the source, or float32 [B, H, T, S], added to the scores.
         seeds: DropoutSeeds in training, else None.
 
     Returns:
@@ -98,7 +99,7 @@ class DecoderLayer(keras.Layer):
             x: [B, W, D].
             position: int32 scalar, where in the cache's room x's keys and values are written.
             memory: (keys [B, H, S, d_k], values [B, H, S, d_v]) of `memory_attention.project_memory`.
-            memory_mask: bool [B, 1, 1, S].
+            memory_mask: bool [B, 1, 1, S], or float32 [B, H, W, S].
             cache: as `start_cache`.
             cache_mask: bool [B, 1, W, (P + L) * W], which places of the cache each beam attends to.
 
@@ -230,4 +231,4 @@ def _write(cache, position, new):
 def _flatten_places(cache):
     """[B, H, L, W, K] -> [B, H, L * W, K]."""
     batch, heads, length, beams, width = ops.shape(cache)
-    return ops.reshape(cache, (batch, heads, length * beams, width))
+    return reshape(cache, batch, heads, length * beams, width)

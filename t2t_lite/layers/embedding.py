@@ -5,6 +5,8 @@ import math
 import keras
 from keras import ops
 
+from t2t_lite.layers.linear import reshape
+
 
 class TiedEmbedding(keras.Layer):
     """One matrix E that embeds symbols, times sqrt(d_model), and also makes the pre-softmax logits (section 3.4).
@@ -40,8 +42,8 @@ class TiedEmbedding(keras.Layer):
 
     def logits(self, x):
         """[..., D] -> float32 [..., V]."""
-        logits = ops.matmul(x, ops.transpose(ops.cast(self.embeddings, self.compute_dtype)))
-        return ops.cast(logits, "float32")
+        logits = ops.matmul(ops.reshape(x, (-1, self.d_model)), ops.transpose(ops.cast(self.embeddings, self.compute_dtype)))
+        return ops.cast(reshape(logits, *ops.shape(x)[:-1], self.vocabulary_size), "float32")
 
     def get_config(self):
         return {**super().get_config(), "vocabulary_size": self.vocabulary_size, "d_model": self.d_model}
@@ -51,17 +53,17 @@ def sinusoids(positions, d_model):
     """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos of the same (section 3.5).
 
     Args:
-        positions: int32 [T].
+        positions: int32 [...].
         d_model: D.
 
     Returns:
-        float32 [T, D], sines and cosines interleaved.
+        float32 [..., D], sines and cosines interleaved.
     """
     pairs = (d_model + 1) // 2
     wavelengths = ops.power(10000.0, ops.arange(pairs, dtype="float32") * (2.0 / d_model))
-    angles = ops.cast(positions, "float32")[:, None] / wavelengths[None, :]
-    interleaved = ops.reshape(ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1), (-1, 2 * pairs))
-    return interleaved[:, :d_model]
+    angles = ops.cast(positions, "float32")[..., None] / wavelengths
+    interleaved = reshape(ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1), *ops.shape(angles)[:-1], 2 * pairs)
+    return interleaved[..., :d_model]
 
 
 class PositionalEncoding(keras.Layer):

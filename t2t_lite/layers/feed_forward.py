@@ -3,6 +3,7 @@
 import keras
 
 from t2t_lite.layers.dropout import Dropout
+from t2t_lite.layers.linear import Linear
 
 
 class PositionwiseFeedForward(keras.Layer):
@@ -28,9 +29,9 @@ class PositionwiseFeedForward(keras.Layer):
 
     def build(self, input_shape):
         d_model = input_shape[-1]
-        self.inner = keras.layers.Dense(self.d_ff, activation="relu", dtype=self.dtype_policy, name="inner")
+        self.inner = Linear(self.d_ff, activation="relu", dtype=self.dtype_policy, name="inner")
         self.inner.build((None, d_model))
-        self.outer = keras.layers.Dense(d_model, dtype=self.dtype_policy, name="outer")
+        self.outer = Linear(d_model, dtype=self.dtype_policy, name="outer")
         self.outer.build((None, self.d_ff))
 
     def call(self, x, seeds=None):

@@ -9,6 +9,7 @@ from t2t_lite.layers.decoder import Decoder
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import PositionalEncoding, TiedEmbedding
 from t2t_lite.layers.encoder import Encoder
+from t2t_lite.layers.next_word import NextWord
 
 
 class Transformer(keras.Model):
@@ -22,6 +23,8 @@ class Transformer(keras.Model):
         target_size: V, symbols of the target vocabulary.
         shared: True: one vocabulary, hence one matrix for both embeddings and the softmax (section 3.4);
             False: the target's embedding is tied to the softmax, the source has its own.
+        words: for hparams.next_word "given": for each source symbol whether a word begins with it, and for each target symbol
+            whether it stands for a word.
 
     Call arguments:
         inputs: int32 [B, S], each row ends in EOS, then padding.
@@ -36,7 +39,7 @@ class Transformer(keras.Model):
         logits = model(inputs, targets)
     """
 
-    def __init__(self, hparams, source_size, target_size, shared=True, **kwargs):
+    def __init__(self, hparams, source_size, target_size, shared=True, words=None, **kwargs):
         super().__init__(**kwargs)
         self.hparams = h = HParams.of(hparams)
         self.source_size, self.target_size, self.shared = source_size, target_size, shared
@@ -49,6 +52,7 @@ class Transformer(keras.Model):
         )
         self.source_positions = PositionalEncoding(h.positions, h.max_positions, dtype=policy, name="source_positions")
         self.target_positions = PositionalEncoding(h.positions, h.max_positions, dtype=policy, name="target_positions")
+        self.next_word = NextWord(*words, h.num_heads) if h.next_word == "given" else None
         self.embedding_dropout = Dropout(h.dropout, dtype=policy, name="embedding_dropout")
         self.encoder = Encoder(h, dtype=policy, name="encoder")
         self.decoder = Decoder(h, dtype=policy, name="decoder")
@@ -67,29 +71,34 @@ class Transformer(keras.Model):
         self.built = True
 
     def call(self, inputs, targets, seeds=None):
-        return self.decode(targets, self.encode(inputs, seeds), padding_mask(inputs), seeds)
+        memory = self.encode(inputs, seeds)
+        shifted = _shift(targets)
+        x = self.embedding_dropout(self._embed(shifted), seeds=seeds)
+        return self.target_embedding.logits(self.decoder(x, memory, self._memory_mask(inputs, shifted), seeds=seeds))
 
     def encode(self, inputs, seeds=None):
         """inputs int32 [B, S] -> memory [B, S, D]."""
         x = self.source_positions(self.source_embedding(inputs))
         return self.encoder(self.embedding_dropout(x, seeds=seeds), padding_mask(inputs), seeds=seeds)
 
-    def decode(self, targets, memory, memory_mask, seeds=None):
-        """targets int32 [B, T] and the encoder's output [B, S, D] -> logits float32 [B, T, V]."""
-        x = self.embedding_dropout(self._embed_shifted(targets), seeds=seeds)
-        return self.target_embedding.logits(self.decoder(x, memory, memory_mask, seeds=seeds))
-
     def attention(self, inputs, targets):
         """Where each target symbol looked while it was predicted: the decoder's attention to the encoder's output.
 
         inputs int32 [B, S], targets int32 [B, T] -> for each decoder layer, first to last, float32 [B, H, T, S].
         """
-        return self.decoder.attention(self._embed_shifted(targets), self.encode(inputs), padding_mask(inputs))
+        shifted = _shift(targets)
+        return self.decoder.attention(self._embed(shifted), self.encode(inputs), self._memory_mask(inputs, shifted))
 
-    def _embed_shifted(self, targets):
-        """int32 [B, T] -> [B, T, D], shifted right: position t holds what stands at t - 1."""
-        shifted = ops.pad(targets[:, :-1], [[0, 0], [1, 0]])  # starts from padding, whose embedding is zero
+    def _embed(self, shifted):
         return self.target_positions(self.target_embedding(shifted))
+
+    def _memory_mask(self, inputs, shifted):
+        """int32 [B, S], [B, T] -> what the decoder's attention to the input may see, [B, 1, 1, S] or [B, H, T, S]."""
+        padding = padding_mask(inputs)
+        if self.next_word is None:
+            return padding
+        named = ops.cumsum(self.next_word.count(shifted), axis=1)
+        return self.next_word.mask(named, self.next_word.places(inputs), padding)
 
     def start(self, inputs, beam_size, max_length):
         """Encodes and makes what `step` needs.
@@ -104,16 +113,24 @@ class Transformer(keras.Model):
             the beams have written; `reorder_cache` makes it follow them.
         """
         memories = self.decoder.project_memory(self.encode(inputs))
-        memory = {"layers": memories, "mask": padding_mask(inputs)}
-        return memory, self.decoder.start_cache(ops.shape(inputs)[0], beam_size, max_length)
+        memory = {"layers": memories, "padding": padding_mask(inputs)}
+        batch = ops.shape(inputs)[0]
+        cache = {"decoder": self.decoder.start_cache(batch, beam_size, max_length)}
+        if self.next_word is not None:
+            memory["places"] = self.next_word.places(inputs)
+            cache["words"] = ops.zeros((batch, beam_size), "int32")  # named so far
+        return memory, cache
 
     def reorder_cache(self, cache, parents):
         """The cache after each beam w has become the continuation of beam parents[b, w], int32 [B, W]."""
-        return self.decoder.reorder_cache(cache, parents)
+        reordered = {"decoder": self.decoder.reorder_cache(cache["decoder"], parents)}
+        if self.next_word is not None:
+            reordered["words"] = ops.take_along_axis(cache["words"], parents, axis=1)
+        return reordered
 
     def grow_cache(self, cache, positions):
         """Room for so many more positions at the end of the cache."""
-        return self.decoder.grow_cache(cache, positions)
+        return {**cache, "decoder": self.decoder.grow_cache(cache["decoder"], positions)}
 
     def step(self, ids, position, memory, cache):
         """One decoding step of W beams.
@@ -128,7 +145,11 @@ class Transformer(keras.Model):
         """
         x = self.target_embedding(ids)
         x = self.target_positions(x, ops.reshape(position, (1,)))
-        x, cache = self.decoder.step(x, position, memory["layers"], memory["mask"], cache)
+        cache, mask = dict(cache), memory["padding"]
+        if self.next_word is not None:
+            cache["words"] += self.next_word.count(ids)
+            mask = self.next_word.mask(cache["words"], memory["places"], mask)
+        x, cache["decoder"] = self.decoder.step(x, position, memory["layers"], mask, cache["decoder"])
         return self.target_embedding.logits(x), cache
 
     def get_config(self):
@@ -138,4 +159,10 @@ class Transformer(keras.Model):
             "source_size": self.source_size,
             "target_size": self.target_size,
             "shared": self.shared,
+            "words": self.next_word and self.next_word.words(),
         }
+
+
+def _shift(targets):
+    """int32 [B, T], shifted right: position t holds what stood at t - 1. It starts from padding, whose embedding is zero."""
+    return ops.pad(targets[:, :-1], [[0, 0], [1, 0]])

@@ -75,7 +75,8 @@ def _parameters(h, vocabulary: int, shared: bool) -> tuple[int, list[tuple[str, 
     from t2t_lite.models.transformer import Transformer
 
     with keras.StatelessScope(initialize_variables=False):
-        model = Transformer(h, vocabulary, vocabulary, shared=shared, name="transformer")
+        words = [[False] * vocabulary] * 2  # any; they are no weights
+        model = Transformer(h, vocabulary, vocabulary, shared=shared, words=words, name="transformer")
     table, seen = [], set()
     for variable in model.variables:
         path = variable.path.partition("/")[2]

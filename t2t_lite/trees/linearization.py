@@ -14,12 +14,11 @@ from t2t_lite.trees.cleaning import TOP
 
 WORD = "XX"  # the symbol of every word where tags are normalised
 MAX_DEPTH = 128  # constituents within one another; treebanks have some 40, and programs that read trees recur
-_INITIAL = re.compile(r"[!-'*-~]")  # of ASCII, no bracket that symbols are made of
 _SYMBOL = re.compile(r"([()]?)([^ \t\r\n()]*)")
 
 
 class Kind(NamedTuple):
-    """What a symbol does. `label`: of the constituent it opens or closes ("" for a plain `)`), or the word's symbol itself."""
+    """What a symbol does. `label`: of the constituent it opens or closes ("" for a plain `)`), or the tag of its word."""
 
     kind: Literal["open", "close", "word"]
     label: str
@@ -36,17 +35,16 @@ class Repaired(NamedTuple):
 class Linearization:
     """The form of the symbols.
 
-    A constituent is `(NP` ... `)NP` (closing labelled) or `(NP` ... `)` (closing plain). A word is its tag (tags kept), XX
-    (tags normalised, with which Vinyals et al. gained 1 F1) or its `initial` (tags initials), which tells a model that has
-    few trees to learn from where in the sentence it is. The root, always TOP, has no symbols of its own.
+    A constituent is `(NP` ... `)NP` (closing labelled) or `(NP` ... `)` (closing plain). A word is its tag (tags kept) or XX
+    (tags normalised, with which Vinyals et al. gained 1 F1). The root, always TOP, has no symbols of its own.
     """
 
-    tags: Literal["normalised", "kept", "initials"] = "normalised"
+    tags: Literal["normalised", "kept"] = "normalised"
     closing: Literal["labelled", "plain"] = "labelled"
 
     def symbols(self, tree: Tree) -> list[str]:
         """The symbols of a tree that `clean` returned: one for each word, two for each constituent."""
-        labelled = self.closing == "labelled"
+        kept, labelled = self.tags == "kept", self.closing == "labelled"
         symbols = []
         rest = [*reversed(tree)]
         while rest:
@@ -54,7 +52,7 @@ class Linearization:
             if isinstance(node, str):
                 symbols.append(node)
             elif isinstance(node[0], str):
-                symbols.append(self._word(node.label(), node[0]))
+                symbols.append(node.label() if kept else WORD)
             else:
                 label = node.label()
                 symbols.append(f"({label}")
@@ -72,11 +70,7 @@ class Linearization:
             return Kind("open", label)
         if bracket == ")":
             return Kind("close", label) if self.closing == "labelled" or not label else None
-        known = {"normalised": label == WORD, "kept": label != "", "initials": label == WORD or _INITIAL.fullmatch(label)}
-        return Kind("word", label) if known[self.tags] else None
-
-    def _word(self, tag: str, word: str) -> str:
-        return {"normalised": WORD, "kept": tag, "initials": initial(word)}[self.tags]
+        return Kind("word", label) if label and (self.tags == "kept" or label == WORD) else None
 
     def tree(self, symbols: Sequence[str], words: Sequence[str]) -> Repaired:
         """The tree of the symbols over exactly `words`, in order, whatever the symbols. What does not fit is repaired:
@@ -94,15 +88,8 @@ class Linearization:
         repairs = []
         _note(repairs, len(symbols) - len(known), "unknown symbol# dropped")
         paired, end = _pair_brackets(known, self.closing == "plain", repairs)
-        tree = _build(_count_words(paired, end, len(words), repairs), words, self.tags == "kept", repairs)
+        tree = _build(_count_words(paired, end, len(words), repairs), words, repairs)
         return Repaired(tree, repairs)
-
-
-def initial(word: str) -> str:
-    """A word's symbol where tags are initials: its first character in lower case if it is a letter or sign of ASCII, 0 for a
-    digit, else XX."""
-    first = word[:1].lower()
-    return "0" if first.isdecimal() else first if _INITIAL.fullmatch(first) else WORD
 
 
 def _note(repairs: list[str], count: int, phrase: str):
@@ -149,15 +136,15 @@ def _count_words(kinds: list[Kind], end: int | None, words: int, repairs: list[s
     return [kind for place, kind in enumerate(kinds) if place not in surplus]
 
 
-def _build(kinds: list[Kind], words: Sequence[str], tagged: bool, repairs: list[str]) -> Tree:
-    """Rule 5 and the tree of kinds that pair up over exactly the words. tagged: words' symbols are their tags."""
+def _build(kinds: list[Kind], words: Sequence[str], repairs: list[str]) -> Tree:
+    """Rule 5 and the tree of kinds that pair up over exactly the words."""
     top = Tree(TOP, ())
     open_ = [top]
     rest = iter(words)
     empty = deep = 0
     for kind, label in kinds:
         if kind == "word":
-            open_[-1].append(Tree(label if tagged else WORD, (next(rest),)))
+            open_[-1].append(Tree(label, (next(rest),)))
         elif kind == "open":
             too_deep = len(open_) > MAX_DEPTH
             deep += too_deep

@@ -123,6 +123,7 @@ def test_dry_run_writes_nothing(command, tmp_path, monkeypatch):
         (["--problem=multi30k_ende", "--set=dropout"], "expected name=value"),
         (["--problem=multi30k_ende", "--set=d_model=0"], "more than 0"),
         (["--problem=multi30k_ende", "--set=schedule=cosin"], "nearest: cosine"),
+        (["--problem=multi30k_ende", "--hparams=parsing_small"], "expected a parsing problem"),
         (["--problem=multi30k_ende", "--dropout=0.1"], "unknown flag --dropout"),
         (["--problme=multi30k_ende"], "nearest: --problem"),
         (["--problem=multi30k_ende", "--xla=yes"], "'auto', 'on', 'off'"),

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from t2t_lite.data import sources
 from t2t_lite.data.sources import Generated, Reversed, Source, TextFiles, TfdsTranslation, TsvFile
 from t2t_lite.errors import UserError
 
@@ -51,6 +52,27 @@ def test_generated_and_reversed():
     assert list(turned.pairs()) == in_graph(turned) == [(b, a) for a, b in expected]
     assert turned.check() == 3000
     assert turned.fingerprint() != source.fingerprint()
+
+
+def test_what_was_read_through_python_is_kept_where_it_is_little(monkeypatch):
+    readings = []
+
+    def pairs():
+        readings.append(len(readings))
+        return iter([(str(number), "x") for number in range(2500)])
+
+    def source():
+        readings.clear()
+        return Generated(pairs, "numbers")
+
+    little = source()
+    list(little.dataset().take(1))  # not read to its end, nothing is kept
+    assert in_graph(little) == in_graph(little) == in_graph(little) == list(pairs())
+    assert len(readings) == 3
+    monkeypatch.setattr(sources, "_KEPT", 2)  # of three chunks
+    much = source()
+    assert in_graph(much) == in_graph(much)
+    assert len(readings) == 2
 
 
 def test_fingerprint_follows_the_data(tmp_path):

@@ -6,13 +6,13 @@ import tensorflow as tf
 
 from t2t_lite.data.tokenizer import EOS, PAD
 from t2t_lite.decoding.beam_search import beam_search
-from t2t_lite.decoding.constraint import ANY, Brackets
+from t2t_lite.decoding.constraint import Brackets
 from t2t_lite.decoding.sampling import sample
 
 SYMBOLS = ["<pad>", "</s>", "<unk>", "(S", "(NP", ")S", ")NP", "XX"]
-LABELLED = dict(max_depth=9, opens=[0, 0, 0, 1, 2, 0, 0, 0], closes=[0, 0, 0, 0, 0, 1, 2, 0], words=[0] * 7 + [1])
-PLAIN = dict(max_depth=9, opens=[0, 0, 0, 1, 1, 0, 0, 0], closes=[0, 0, 0, 0, 0, 1, 0, 0], words=[0] * 7 + [1])
-BEGINS = [0, 0, 0, ANY, 0]  # source sub-words; number 3 begins a word
+LABELLED = dict(max_depth=9, opens=[0, 0, 0, 1, 2, 0, 0, 0], closes=[0, 0, 0, 0, 0, 1, 2, 0], words=[False] * 7 + [True])
+PLAIN = dict(max_depth=9, opens=[0, 0, 0, 1, 1, 0, 0, 0], closes=[0, 0, 0, 0, 0, 1, 0, 0], words=[False] * 7 + [True])
+BEGINS = [False, False, False, True, False]  # source sub-words; number 3 begins a word
 
 
 def allowed_after(text: str, count: int, limit: int = 50, **brackets) -> set[str]:
@@ -51,17 +51,6 @@ def test_opens_only_where_the_limit_leaves_room_to_close():
     # (S (NP XX XX )NP )S EOS has seven symbols.
     assert "(NP" in allowed_after("(S", 2, limit=7)
     assert "(NP" not in allowed_after("(S", 2, limit=6)
-
-
-def test_a_symbol_only_for_words_of_its_kind():
-    brackets = dict(LABELLED, opens=[0, 0, 0, 1, 0, 0, 0, 0], closes=[0] * 6 + [1, 0], words=[0, 0, 0, 0, 2, 1, 0, 3])
-    inputs = tf.constant([[4, 3, 3, 5, 3, 6, EOS, PAD]])  # words of kinds 1, 2 and any; 3 only goes on
-    allow, grammar = Brackets(**brackets, begins_word=[0, 0, 0, 0, 1, 2, ANY]).start(inputs, tf.constant([50]), 1)
-    found = []
-    for position, symbol in enumerate([PAD, 3, 5, 4, 7]):
-        allowed, grammar = allow(tf.constant([[symbol]]), tf.constant(position), grammar)
-        found.append(set(np.flatnonzero(allowed[0, 0])))
-    assert found == [{3, 5}, {3, 5}, {3, 4, 6}, {3, 4, 5, 6, 7}, {6}]
 
 
 def test_no_more_brackets_than_the_depth():

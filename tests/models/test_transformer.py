@@ -18,13 +18,16 @@ POST = HParams(
 )  # fmt: skip
 PRE = POST.replace(norm="pre", num_encoder_layers=1, num_decoder_layers=2)
 LEARNED = POST.replace(positions="learned")
-# hparams, symbols of source and target, whether shared
+# Which symbols of the source begin words, and which of the target name them.
+WORDS = [symbol in (4, 5, 8) for symbol in range(13)], [symbol in (3, 6, 7, 9) for symbol in range(11)]
+# hparams, symbols of source and target, whether shared, words
 KINDS = {
     "post": (POST, 11, 11, True),
     "pre, odd d_model": (PRE.replace(d_model=7), 11, 11, True),
     "separate vocabularies": (POST, 13, 11, False),
     "learned positions": (LEARNED, 11, 11, True),
     "pre, separate, learned": (PRE.replace(positions="learned"), 10, 11, False),
+    "next word given": (POST.replace(next_word="given"), 13, 11, False, WORDS),
 }
 
 INPUTS = np.array([[5, 7, 4, 9, 1], [8, 1, 0, 0, 0]], np.int32)
@@ -51,10 +54,10 @@ def post():
 
 
 def test_logits_equal_numpy(model, kind):
-    hparams, _, target_size, shared = kind
+    hparams, _, target_size, *rest = kind
     logits = model(INPUTS, TARGETS)
     assert logits.shape == (2, 4, target_size) and logits.dtype == "float32"
-    np.testing.assert_allclose(logits, oracle.transformer(INPUTS, TARGETS, weights(model), hparams, shared), atol=2e-5)
+    np.testing.assert_allclose(logits, oracle.transformer(INPUTS, TARGETS, weights(model), hparams, *rest), atol=2e-5)
 
 
 def test_cached_steps_equal_the_whole(model):
@@ -73,24 +76,24 @@ def test_cached_steps_equal_the_whole(model):
 def test_memory_and_cache_are_by_sentence(post):
     memory, cache = post.start(INPUTS, 3, 8)
     assert {tensor.shape[0] for tensor in tf.nest.flatten((memory, cache))} == {2}
-    assert not np.any([np.any(tensor) for tensor in tf.nest.flatten(cache["layers"])])
+    assert not np.any([np.any(tensor) for tensor in tf.nest.flatten(cache["decoder"]["layers"])])
 
 
-def test_cache_follows_its_beams(post):
+def test_cache_follows_its_beams(model):
     """Beams put in another order, more than once as beam search does, in a cache that grows: all go on from their own pasts."""
     random = np.random.default_rng(2)
-    memory, cache = post.start(INPUTS, 3, 0)
+    memory, cache = model.start(INPUTS, 3, 0)
     history = np.zeros([2, 3, 0], np.int32)  # [B, W, what each beam has written]
     last = np.zeros([2, 3], np.int32)
     for position in range(7):
         if position in (0, 3):
-            cache = post.grow_cache(cache, 3 + position)
-        logits, cache = post.step(last, tf.constant(position), memory, cache)
+            cache = model.grow_cache(cache, 3 + position)
+        logits, cache = model.step(last, tf.constant(position), memory, cache)
         for beam in range(3):
             targets = np.concatenate([history[:, beam], np.full([2, 1], 9, np.int32)], axis=1)  # the last one is not seen
-            np.testing.assert_allclose(logits[:, beam], post(INPUTS, targets)[:, -1], atol=1e-5)
+            np.testing.assert_allclose(logits[:, beam], model(INPUTS, targets)[:, -1], atol=1e-5)
         parents = random.integers(0, 3, [2, 3])
-        cache = post.reorder_cache(cache, tf.constant(parents, tf.int32))
+        cache = model.reorder_cache(cache, tf.constant(parents, tf.int32))
         last = random.integers(2, 10, [2, 3]).astype(np.int32)
         history = np.concatenate([np.take_along_axis(history, parents[:, :, None], axis=1), last[:, :, None]], axis=2)
 
@@ -152,7 +155,7 @@ def test_each_variable_has_its_own_path(model):
 
 
 def test_embeddings_are_one_matrix_only_where_vocabularies_are_shared(model, kind):
-    _, source_size, target_size, shared = kind
+    _, source_size, target_size, shared, *_ = kind
     embeddings = {v.path.partition("/")[2]: v.shape for v in model.variables if v.path.endswith("embeddings")}
     assert embeddings == (
         {"embedding/embeddings": (target_size, model.hparams.d_model)}
@@ -168,13 +171,14 @@ def test_configuration(model):
     np.testing.assert_array_equal(twin(model)(INPUTS, TARGETS), model(INPUTS, TARGETS))
 
 
-@pytest.mark.parametrize("hparams", [POST, PRE], ids=["post", "pre"])
-def test_bfloat16(hparams):
-    model = built(hparams, 11, 11, True, dtype="mixed_bfloat16")
+@pytest.mark.parametrize("kind", ["post", "pre, separate, learned", "next word given"])
+def test_bfloat16(kind):
+    hparams, _, _, *rest = KINDS[kind]
+    model = built(*KINDS[kind], dtype="mixed_bfloat16")
     assert_bfloat16(model, model, INPUTS, TARGETS)
     logits = model(INPUTS, TARGETS)
     assert logits.dtype == "float32"
-    expected = oracle.transformer(INPUTS, TARGETS, weights(model), hparams, True)
+    expected = oracle.transformer(INPUTS, TARGETS, weights(model), hparams, *rest)
     np.testing.assert_allclose(logits, expected, atol=0.1 * np.abs(expected).max())
 
     def first_step(inputs):

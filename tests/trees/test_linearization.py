@@ -8,10 +8,10 @@ import pytest
 from nltk.tree import Tree
 
 from t2t_lite.trees.cleaning import clean
-from t2t_lite.trees.linearization import MAX_DEPTH, Kind, Linearization, initial, t2t_symbols
+from t2t_lite.trees.linearization import MAX_DEPTH, Kind, Linearization, t2t_symbols
 from t2t_lite.trees.reader import format_tree, parse_tree, read_trees
 
-FORMS = [Linearization(tags, closing) for tags in ("normalised", "kept", "initials") for closing in ("labelled", "plain")]
+FORMS = [Linearization(tags, closing) for tags in ("normalised", "kept") for closing in ("labelled", "plain")]
 TREE = "(TOP (S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .)))"
 WORDS = ["the", "cat", "sleeps", "."]
 
@@ -29,8 +29,6 @@ def normalised(tree: Tree) -> Tree:
             "(S (NP XX XX ) (VP XX ) XX )",
             "(S (NP DT NN )NP (VP VBZ )VP . )S",
             "(S (NP DT NN ) (VP VBZ ) . )",
-            "(S (NP t c )NP (VP s )VP . )S",
-            "(S (NP t c ) (VP s ) . )",
         ],
     ),
 )
@@ -38,11 +36,6 @@ def test_symbols(form, symbols):
     tree = parse_tree(TREE)
     assert form.symbols(tree) == symbols.split()
     assert form.tree(symbols.split(), WORDS) == (tree if form.tags == "kept" else normalised(tree), [])
-
-
-def test_initials():
-    words = ["Cat", "\u00c4pfel", "7th", "-LRB-", ".", "\u0667", "\u0130s", "\u6f22"]
-    assert [initial(word) for word in words] == ["c", "XX", "0", "-", ".", "0", "XX", "XX"]
 
 
 ODD_TREES = [
@@ -84,17 +77,16 @@ def words_of(tree: Tree) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "symbol, kinds",  # in the FORMS
+    "symbol, kinds",  # in the four FORMS
     [
-        ("(NP", [Kind("open", "NP")] * 6),
-        (")NP", [Kind("close", "NP"), None] * 3),
-        (")", [Kind("close", "")] * 6),
-        ("(", [Kind("open", "")] * 6),
-        ("XX", [Kind("word", "XX")] * 6),
-        ("-LRB-", [None] * 2 + [Kind("word", "-LRB-")] * 2 + [None] * 2),
-        ("NN", [None] * 2 + [Kind("word", "NN")] * 2 + [None] * 2),
-        ("n", [None] * 2 + [Kind("word", "n")] * 4),
-        *((junk, [None] * 6) for junk in ("", " ", "(NP (NP", "NN)", "((", "()", ")NP)", "N N", "NN\n")),
+        ("(NP", [Kind("open", "NP")] * 4),
+        (")NP", [Kind("close", "NP"), None] * 2),
+        (")", [Kind("close", "")] * 4),
+        ("(", [Kind("open", "")] * 4),
+        ("XX", [Kind("word", "XX")] * 4),
+        ("-LRB-", [None] * 2 + [Kind("word", "-LRB-")] * 2),
+        ("NN", [None] * 2 + [Kind("word", "NN")] * 2),
+        *((junk, [None] * 4) for junk in ("", " ", "(NP (NP", "NN)", "((", "()", ")NP)", "N N", "NN\n")),
     ],
 )
 def test_kind(symbol, kinds):
@@ -174,11 +166,7 @@ def test_any_symbols_over_any_words(form):
         assert all(
             len(node) and (node.height() == 2) == isinstance(node[0], str) for node in tree.subtrees() if node is not tree
         )
-        # An initial that is not the word's is no harm.
-        kinds = [[form.kind(symbol) for symbol in row] for row in (form.symbols(tree), symbols)]
-        if form.tags == "initials":
-            kinds = [[kind and kind._replace(label="" if kind.kind == "word" else kind.label) for kind in row] for row in kinds]
-        assert (repairs == []) == (kinds[0] == kinds[1])
+        assert (repairs == []) == (form.symbols(tree) == symbols)
         assert form.tree(form.symbols(tree), words) == (tree, [])
         if all(word and not set(word) & set("() \n") for word in words):
             assert parse_tree(format_tree(tree)) == tree
@@ -213,7 +201,7 @@ def test_what_t2t_breaks_on(shared):
     assert broken
     for text in broken + raw:
         tree = clean(parse_tree(text))
-        for form in FORMS[2:4]:  # tags kept
+        for form in FORMS[2:]:
             assert form.tree(form.symbols(tree), tree.leaves()) == (tree, [])
     assert t2t_symbols(parse_tree("(TOP (FRAG (X (SYM *)) (NP (NN x(y)))))")) == [
         "FRAG",

@@ -1,0 +1,29 @@
+"""Linear maps of the last axis, and reshaping, with few operations: in decoding there are hundreds a step, each small."""
+
+import keras
+from keras import ops
+
+
+class Linear(keras.layers.Dense):
+    """keras.layers.Dense as a product of two matrices, whatever the rank of its input.
+
+    Dense multiplies tensors of higher rank by `tensordot`, which computes sizes that the graph does not know with a dozen
+    operations, each time.
+
+    Call arguments:
+        x: [..., D].
+
+    Returns:
+        [..., units].
+    """
+
+    def call(self, x):
+        return reshape(super().call(ops.reshape(x, (-1, x.shape[-1]))), *ops.shape(x)[:-1], self.units)
+
+
+def reshape(x, *sizes):
+    """ops.reshape, in which one size that the graph does not know is left to be found."""
+    unknown = [axis for axis, size in enumerate(sizes) if not isinstance(size, int)]
+    if len(unknown) == 1:
+        sizes = [-1 if axis in unknown else size for axis, size in enumerate(sizes)]
+    return ops.reshape(x, sizes)
