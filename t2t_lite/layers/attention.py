@@ -8,8 +8,9 @@ from keras import ops
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.linear import Linear, reshape
 
-# Finite, so that a row in which everything is masked becomes a uniform distribution and not NaN. Scores are float32.
-MASKED = -1e9
+# What a score loses where attention is not allowed. Finite, so that a row in which everything is masked becomes a uniform
+# distribution and not NaN.
+MASKED = 1e9
 
 
 def padding_mask(ids):
@@ -30,7 +31,7 @@ def scaled_dot_product_attention(queries, keys, values, mask, dropout=None):
         queries: [..., T, d_k].
         keys: [..., S, d_k], or a list of such, which together are S long; the graph knows the lengths of all but the first.
         values: [..., S, d_v], or likewise.
-        mask: broadcast to [..., T, S]; bool, False where attention is not allowed, or float32, added to the scores.
+        mask: broadcast to [..., T, S]; bool, False where attention is not allowed, or float32, what the scores lose.
         dropout: function applied to the attention weights, or None.
 
     Returns:
@@ -39,8 +40,9 @@ def scaled_dot_product_attention(queries, keys, values, mask, dropout=None):
     keys, values = (parts if isinstance(parts, list) else [parts] for parts in (keys, values))
     queries = queries * (1.0 / math.sqrt(queries.shape[-1]))
     scores = _concatenated([ops.matmul(queries, ops.swapaxes(part, -1, -2)) for part in keys])
-    bias = ops.where(mask, 0.0, MASKED) if mask.dtype == "bool" else ops.cast(mask, "float32")
-    weights = ops.softmax(ops.cast(scores, "float32") + bias, axis=-1)
+    loss = ops.where(mask, 0.0, MASKED) if mask.dtype == "bool" else ops.cast(mask, "float32")
+    # Subtracted, since TensorFlow on a CPU makes of a product and an addition one operation, 300 times as slow for a causal mask.
+    weights = ops.softmax(ops.cast(scores, "float32") - loss, axis=-1)
     used = ops.cast(weights, values[0].dtype)
     if dropout is not None:
         used = dropout(used)
@@ -67,7 +69,7 @@ class MultiHeadAttention(keras.Layer):
     Call arguments:
         x: [B, T, D], what asks.
         memory: [B, S, D], what is attended to; x itself in self-attention.
-        mask: broadcast to [B, H, T, S]: bool (`padding_mask`, `causal_mask`), or float32, added to the scores.
+        mask: broadcast to [B, H, T, S]: bool (`padding_mask`, `causal_mask`), or float32, what the scores lose.
         seeds: DropoutSeeds in training, else None.
 
     Returns:

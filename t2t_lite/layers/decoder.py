@@ -20,7 +20,7 @@ class DecoderLayer(keras.Layer):
         x: [B, T, D].
         memory: [B, S, D], the encoder's output.
         self_mask: bool [1, 1, T, T], `causal_mask`.
-        memory_mask: bool [B, 1, 1, S], `padding_mask` of the source, or float32 [B, H, T, S], added to the scores.
+        memory_mask: bool [B, 1, 1, S], `padding_mask` of the source, or float32 [B, H, T, S], what the scores lose.
         seeds: DropoutSeeds in training, else None.
 
     Returns:

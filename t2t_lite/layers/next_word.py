@@ -35,7 +35,7 @@ class NextWord:
         return ops.cast(ops.take(self.names_word, ids), "int32")
 
     def mask(self, named, places, padding):
-        """What is added to the scores of the attention to the input.
+        """What the scores of the attention to the input lose.
 
         Args:
             named: int32 [B, T], how many words the output has named.
@@ -48,7 +48,7 @@ class NextWord:
         length = ops.shape(places)[1]
         place = ops.take_along_axis(places, ops.minimum(named, length - 1), axis=1)
         distance = ops.cast(ops.abs(place[:, :, None] - ops.arange(length)), "float32")  # [B, T, S]
-        return ops.where(padding, -self.slopes[:, None, None] * distance[:, None], MASKED)
+        return ops.where(padding, self.slopes[:, None, None] * distance[:, None], MASKED)
 
     def words(self):
         """The first two arguments, as JSON has them."""

@@ -19,14 +19,14 @@ def test_places(next_word):
     np.testing.assert_array_equal(next_word.places(INPUTS), [[0, 2, 3, 5, 5, 5], [0, 1, 1, 1, 1, 1]])
 
 
-def test_scores_fall_with_the_distance(next_word):
+def test_scores_lose_with_the_distance(next_word):
     named = np.array([[0, 1, 3, 9], [0, 1, 2, 9]], np.int32)  # more than there are: EOS
-    scores = np.array(next_word.mask(named, next_word.places(INPUTS), padding_mask(INPUTS)))
-    assert scores.shape == (2, 2, 4, 6)
-    np.testing.assert_allclose(scores[0, :, 1], [[-4, -2, 0, -2, -4, -6], [-1, -0.5, 0, -0.5, -1, -1.5]])
-    np.testing.assert_array_equal(scores[0, 0].argmax(axis=1), [0, 2, 5, 5])
-    np.testing.assert_array_equal(scores[1, 0].argmax(axis=1), [0, 1, 1, 1])
-    assert np.all(scores[1, :, :, 2:] == -1e9) and np.all(scores[1, :, :, :2] > -10)
+    loss = np.array(next_word.mask(named, next_word.places(INPUTS), padding_mask(INPUTS)))
+    assert loss.shape == (2, 2, 4, 6)
+    np.testing.assert_allclose(loss[0, :, 1], [[4, 2, 0, 2, 4, 6], [1, 0.5, 0, 0.5, 1, 1.5]])
+    np.testing.assert_array_equal(loss[0, 0].argmin(axis=1), [0, 2, 5, 5])
+    np.testing.assert_array_equal(loss[1, 0].argmin(axis=1), [0, 1, 1, 1])
+    assert np.all(loss[1, :, :, 2:] == 1e9) and np.all(loss[1, :, :, :2] < 10)
 
 
 def test_count(next_word):
