@@ -11,6 +11,7 @@ import argparse
 import collections
 import glob
 import json
+import multiprocessing
 import os
 import re
 import subprocess
@@ -49,8 +50,14 @@ def main():
     outputs, seconds = timed(translate, lines)
     report("t2t_lite, whole file", len(lines), seconds, multiply_adds(model, lines, outputs, args.beam_size) / rate * 2)
     some = lines[: args.alone]
-    outputs, seconds = timed(lambda some: [translate([line])[0] for line in some], some)
-    report("t2t_lite, one at a time", len(some), seconds, multiply_adds(model, some, outputs, args.beam_size) / rate * 2)
+    with multiprocessing.get_context("spawn").Pool(1) as process:
+        outputs, seconds = process.apply(alone, [args.output_dir, some, args.beam_size])
+    report(
+        "t2t_lite, one at a time, one thread",
+        len(some),
+        seconds,
+        multiply_adds(model, some, outputs, args.beam_size) / rate * 2,
+    )
     report("t2t_lite, base, one batch", BASE["sentences"], *base(args.beam_size, rate))
     if args.profile:
         profile(translate, lines)
@@ -58,6 +65,20 @@ def main():
         ctranslate2(folder, lines, some, args.beam_size)
     if args.opennmt:
         report("OpenNMT-tf, whole file", len(lines), opennmt(*args.opennmt, args.input))
+
+
+def alone(output_dir, lines, beam_size):
+    """The lines one at a time, as `t2t-decoder --interactive` does: (outputs, seconds), in a process with one thread."""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    import t2t_lite
+
+    model = t2t_lite.load(output_dir)
+    for line in lines[:10]:
+        model.translate([line], beam_size=beam_size)
+    return timed(lambda: [model.translate([line], beam_size=beam_size)[0] for line in lines])
 
 
 def timed(function, *arguments):

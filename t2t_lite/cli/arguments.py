@@ -1,6 +1,7 @@
 """What all commands share: flags, their errors in one line, and the exit codes (0 done, 2 bad input)."""
 
 import argparse
+import contextlib
 import difflib
 import os
 import sys
@@ -147,12 +148,27 @@ def registry_help(args) -> bool:
     return args.registry_help
 
 
-def start_tensorflow() -> None:
-    """Imports TensorFlow, which no environment variable keeps from talking on stderr, quietly."""
+def add_threads(parser) -> None:
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="of the CPU (default: all; one is best for a sentence at a time)"
+    )
+
+
+def start_tensorflow(threads: int | None = None) -> None:
+    """Imports TensorFlow, which no environment variable keeps from talking on stderr, quietly.
+
+    threads: how many its operations use together, on CPUs; None: all. Many small operations, as a single sentence has, take
+    longer on several threads than on one.
+    """
+    if threads is not None and threads < 1:
+        raise UserError(f"--threads={threads}: expected at least 1")
     with native_stderr_silenced():
         import tensorflow
 
         tensorflow.config.list_physical_devices()
+        with contextlib.suppress(RuntimeError):  # it runs already, in a process that calls several commands
+            tensorflow.config.threading.set_intra_op_parallelism_threads(threads or 0)
+            tensorflow.config.threading.set_inter_op_parallelism_threads(threads or 0)
 
 
 def log(text: str = "") -> None:

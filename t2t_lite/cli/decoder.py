@@ -59,6 +59,7 @@ def parser() -> arguments.Parser:
     group.add_argument("--top_k", type=int, metavar="K", help="draw from the K most probable sub-words (default: all)")
     group.add_argument("--seed", type=int, metavar="N", help="the same seed draws the same outputs (default: 1)")
     group = parser.add_argument_group("devices", "All visible GPUs are used, each with a copy of the model.")
+    arguments.add_threads(group)
     group.add_argument("--batch_tokens", type=int, metavar="N", help="bounds a batch's hypotheses x positions")
     group.add_argument("--xla", choices=["auto", "on", "off"], default="auto", help="compile by XLA (auto: on GPUs)")
     return parser
@@ -79,7 +80,7 @@ def decode() -> None:
     for asked, hook in hooks:
         if asked:
             hook("")  # says so where the problem has none
-    arguments.start_tensorflow()
+    arguments.start_tensorflow(1 if args.interactive and args.threads is None else args.threads)
     weights = run.weights()
     from t2t_lite.decoding.decoder import Decoder, Sampling
     from t2t_lite.training.devices import choose_xla

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import subprocess
 import sys
 
 import pytest
@@ -102,6 +103,7 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
         (["--beam_size", "two"], "--beam_size: invalid int value: 'two'"),
         (["--top_k", "5"], "--top_k=5 says how to sample; expected --sampling with it"),
         (["--seed", "-1", "--sampling"], "--seed=-1: expected at least 0"),
+        (["--threads", "0"], "--threads=0: expected at least 1"),
         (["--batch_tokens", "0"], "--batch_tokens=0: expected at least 1"),
         (["--interactive", "--input", source], "--interactive reads and writes the terminal"),
         (["--beams", "2"], "unknown flag --beams"),
@@ -114,3 +116,9 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
     code, out, err = command(stdin=b"good\nbad \xff\n")
     assert (code, out) == (2, "") and "stdin:2: byte 0xff" in err
     assert list(tmp_path.iterdir()) == [source]
+
+
+def test_threads():
+    code = "from t2t_lite.cli.arguments import start_tensorflow as start; start(3); import tensorflow as tf; c = tf.config.threading; "
+    code += "print(c.get_intra_op_parallelism_threads(), c.get_inter_op_parallelism_threads())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() == ["3", "3"]
