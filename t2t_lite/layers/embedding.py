@@ -53,17 +53,17 @@ def sinusoids(positions, d_model):
     """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos of the same (section 3.5).
 
     Args:
-        positions: int32 [...].
+        positions: int32 [T].
         d_model: D.
 
     Returns:
-        float32 [..., D], sines and cosines interleaved.
+        float32 [T, D], sines and cosines interleaved.
     """
     pairs = (d_model + 1) // 2
     wavelengths = ops.power(10000.0, ops.arange(pairs, dtype="float32") * (2.0 / d_model))
-    angles = ops.cast(positions, "float32")[..., None] / wavelengths
-    interleaved = reshape(ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1), *ops.shape(angles)[:-1], 2 * pairs)
-    return interleaved[..., :d_model]
+    angles = ops.cast(positions, "float32")[:, None] / wavelengths[None, :]
+    interleaved = ops.reshape(ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1), (-1, 2 * pairs))
+    return interleaved[:, :d_model]
 
 
 class PositionalEncoding(keras.Layer):

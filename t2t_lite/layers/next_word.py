@@ -9,8 +9,7 @@ from t2t_lite.layers.attention import MASKED
 class NextWord:
     """Draws the decoder's attention to where in the input the next word stands.
 
-    The paper's decoder counts by itself the words that it has written, which takes more examples to learn than most treebanks
-    have. Here each head h of its attention to the input loses 2 / 4^h of its score with each sub-word's distance from the next
+    The paper's decoder counts by itself the words that it has written, which it learns only after thousands of updates. Here each head h of its attention to the input loses 2 / 4^h of its score with each sub-word's distance from the next
     word: the first head sees little else, the last one all, as with the linear biases of Press et al. (2022),
     https://arxiv.org/abs/2108.12409. There are no weights.
 
