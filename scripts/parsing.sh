@@ -18,7 +18,7 @@ declare -A flags=(
     [genia]="$genia"
     [genia-normalised]="$genia --tags=normalised"
     [genia-counted]="$genia --set=next_word=counted"
-    [genia-long]="$genia --set=train_steps=28000 --set=dropout=0.25"
+    [genia-long]="$genia --set=train_steps=26000 --set=dropout=0.25"
     [wsj-sample]="$wsj --set=train_steps=1500 --set=checkpoint_steps=60"
     [wsj-sample-silver]="$wsj --set=train_steps=2500 --set=checkpoint_steps=60 --silver $(echo "$data"/silver/*.trees.gz) --silver_per_gold=3"
 )
