@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -40,14 +39,15 @@ def main():
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 7, 64], metavar="N", help="sizes (default: 1 7 64)")
     parser.add_argument("--allowed", type=int, default=2, metavar="N", help="lines that may differ, each time (default: 2)")
     args = parser.parse_args()
-    lines = Path(args.input).read_text(encoding="utf-8").splitlines()
 
     import t2t_lite
+    from t2t_lite.data.sources import read_lines
 
+    lines = list(read_lines(Path(args.input)))
     model = t2t_lite.load(args.output_dir)
     wanted = model.translate(lines, n_best=2)
     failed = compare("t2t-decoder", decoder(args.output_dir, args.input), lines, wanted) > args.allowed
-    for size in (*args.batch, len(lines)):
+    for size in sorted({*args.batch, len(lines)}):
         batches = [lines[start : start + size] for start in range(0, len(lines), size)]
         ways = {
             "Python": [(best.text, best.score) for batch in batches for [best] in model.translate(batch)],
@@ -61,10 +61,9 @@ def main():
 
 def decoder(run: str, path: str) -> list[tuple[str, float]]:
     command = [sys.executable, "-c", "from t2t_lite.cli.decoder import main; main()"]
-    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as output:
-        flags = ["--output_dir", run, "--input", path, "--output", output.name, "--format=jsonl"]
-        subprocess.run([*command, *flags], check=True, stderr=subprocess.DEVNULL)
-        bests = [json.loads(line)["hypotheses"][0] for line in Path(output.name).read_text(encoding="utf-8").splitlines()]
+    flags = ["--output_dir", run, "--input", path, "--format=jsonl"]
+    result = subprocess.run([*command, *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", check=True)
+    bests = [json.loads(line)["hypotheses"][0] for line in result.stdout.split("\n")[:-1]]
     return [(best["text"], best["score"]) for best in bests]
 
 

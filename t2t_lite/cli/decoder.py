@@ -131,7 +131,7 @@ def _decode_file(decoder, options: dict, args, total: int | None) -> None:
     lines = collections.deque()  # read, and not yet written
     prefixes = _lines(args.prefix) if args.prefix else None
     tokenize = decoder.problem.tokenize if args.tokenize else str
-    start, number = time.monotonic(), 0
+    start, number, subwords, first = time.monotonic(), 0, 0, 0.0
     bar = tqdm(
         total=total,
         unit=" sentences",
@@ -140,19 +140,29 @@ def _decode_file(decoder, options: dict, args, total: int | None) -> None:
         mininterval=0.2 if sys.stderr.isatty() else 30,  # a terminal gets a moving bar, a log a line now and then
         disable=args.output == "-" and sys.stdout.isatty(),  # the outputs themselves show the progress
     )
+
+    def progress(done: int, read: int) -> None:
+        nonlocal subwords
+        subwords += read
+        bar.update(done)
+
     with _output(args.output) as output, bar:
         stream = decoder.stream(
             (lines.append(line) or tokenize(line) for line in _lines(args.input or "-")),
             prefixes=prefixes,
-            progress=bar.update,
+            progress=progress,
             **options,
         )
         for number, hypotheses in enumerate(stream, 1):
             output.write(_format(number - 1, lines.popleft(), hypotheses, decoder.problem, args))
+            first = first or time.monotonic() - start
             if args.svg_dir:
                 _draw(number, hypotheses[0].text, decoder.problem, args.svg_dir)
     seconds = time.monotonic() - start
-    log(f"{number:,} sentences in {seconds:.1f} s, {number / seconds:.1f} sentences/s")
+    log(
+        f"{number:,} sentences in {seconds:.1f} s, the first after {first:.1f} s; {number / seconds:.1f} sentences/s, "
+        f"{subwords / seconds:,.0f} source sub-words/s"
+    )
 
 
 def _interact(decoder, options: dict, args) -> None:

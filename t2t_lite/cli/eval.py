@@ -62,7 +62,7 @@ def evaluate() -> None:
                 beam_size=args.beam_size,
                 alpha=args.alpha,
                 constrained=not args.unconstrained,
-                progress=bar.update,
+                progress=lambda lines, _: bar.update(lines),
             )
         outputs = [hypotheses[0] for hypotheses in results]
         categories = [problem.category(line) for line, _ in pairs]

@@ -138,7 +138,7 @@ class Decoder:
         sampling: Sampling | None = None,
         constrained: bool = True,
         seed: int = 1,
-        progress: Callable[[int], object] = lambda count: None,
+        progress: Callable[[int, int], object] = lambda lines, subwords: None,
     ) -> Iterator[list[Hypothesis]]:
         """Yields each line's hypotheses, best first, reading the lines a window at a time.
 
@@ -151,7 +151,7 @@ class Decoder:
             sampling: draw n_best outputs instead of searching.
             constrained: obey the grammar of outputs, where the problem has one; prefixes go without it.
             seed: of the samples; a line's follow from it and from the line's number.
-            progress: called with the number of lines just done.
+            progress: called with the number of lines just done, and of the sub-words that were read of them, EOS included.
         """
         defaults = self.problem.decoding
         search = Search(
@@ -171,9 +171,9 @@ class Decoder:
             empty = [row for row in window if not row.line.strip()]
             for row in empty:
                 row.outputs = [Hypothesis(self.vocabularies.target.decode_lines([row.prefix])[0], 0.0, 0.0)]
-            progress(len(empty))
-            for count in self._decode([row for row in window if row.line.strip()], search, seed):
-                progress(count)
+            progress(len(empty), 0)
+            for done in self._decode([row for row in window if row.line.strip()], search, seed):
+                progress(len(done), sum(len(row.inputs) for row in done))
             yield from (row.outputs for row in window)
 
     def _rows(self, lines: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[_Row]:
@@ -186,8 +186,8 @@ class Decoder:
             [inputs], [begin] = source.encode_lines([self.problem.input_text(line)]), target.encode_lines([prefix])
             yield _Row(number, line, inputs, begin[:-1])  # a prefix does not end: no EOS
 
-    def _decode(self, rows: list[_Row], search: Search, seed: int) -> Iterator[int]:
-        """Fills in the rows' outputs, a batch at a time on each device. Yields the size of each finished batch."""
+    def _decode(self, rows: list[_Row], search: Search, seed: int) -> Iterator[list[_Row]]:
+        """Fills in the rows' outputs, a batch at a time on each device. Yields each finished batch."""
         batches = self._batches(rows, search)
         if len(self._programs) == 1:
             yield from (self._decode_batch(self._programs[0], *batch, search, seed) for batch in batches)
@@ -220,7 +220,7 @@ class Decoder:
 
     def _decode_batch(
         self, program: "_Program", rows: list[_Row], size: int, source_length: int, search: Search, seed: int
-    ) -> int:
+    ) -> list[_Row]:
         max_length = source_length + search.extra_length
         # Rows that only fill the batch have a limit of 0: they are done before they start.
         inputs = np.full([size, source_length], PAD, np.int32)
@@ -245,7 +245,7 @@ class Decoder:
                 for text, score, log_prob in zip(texts, row_scores, row_log_probs)
                 if np.isfinite(log_prob)  # -inf: fewer than n_best exist
             ]
-        return len(rows)
+        return rows
 
 
 class _Program:

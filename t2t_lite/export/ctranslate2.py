@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.config import HParams
 from t2t_lite.data.tokenizer import EOS, PAD, UNK, Vocabularies
 from t2t_lite.decoding.decoder import Decoder, Search
 from t2t_lite.errors import UserError
@@ -64,6 +65,7 @@ def export(
     where it, loaded in a process of its own, does not give what the model gives.
     """
     weights, vocabularies = run.weights(), run.vocabularies()
+    _check_hparams(run.hparams)
     if constrained and run.problem.grammar(vocabularies) is not None:
         raise UserError(
             f"problem {run.problem.name} has a grammar of outputs, which CTranslate2 cannot obey; "
@@ -78,6 +80,17 @@ def export(
         write(partial, model, vocabularies, about)
         _check(partial, model, Decoder(model, vocabularies, run.problem, devices=["CPU:0"], xla=False), search, quantization)
     return target
+
+
+def _check_hparams(h: HParams) -> None:
+    """Raises UserError where CTranslate2 has no such model."""
+    if h.d_model % h.num_heads or max(h.d_k, h.d_v) > h.d_model // h.num_heads:
+        raise UserError(
+            f"CTranslate2 has heads of d_model / num_heads = {h.d_model} / {h.num_heads} and this run d_k={h.d_k}, "
+            f"d_v={h.d_v}, which are more; use --format=saved_model"
+        )
+    if h.next_word == "given":
+        raise UserError("CTranslate2 knows no next_word=given, with which this run was trained; use --format=saved_model")
 
 
 def write(folder: Path, model: Transformer, vocabularies: Vocabularies, about: dict) -> None:
@@ -166,14 +179,6 @@ class TransformerConverter(Converter):
 
     def _load(self) -> transformer_spec.TransformerSpec:
         model, h = self._model, self._model.hparams
-        width = h.d_model // h.num_heads
-        if h.d_model % h.num_heads or max(h.d_k, h.d_v) > width:
-            raise UserError(
-                f"CTranslate2 has heads of d_model / num_heads = {h.d_model} / {h.num_heads} and this run d_k={h.d_k}, "
-                f"d_v={h.d_v}, which are more; use --format=saved_model"
-            )
-        if h.next_word == "given":
-            raise UserError("CTranslate2 knows no next_word=given, with which this run was trained; use --format=saved_model")
         spec = transformer_spec.TransformerSpec(
             transformer_spec.TransformerEncoderSpec(h.num_encoder_layers, h.num_heads, pre_norm=h.norm == "pre"),
             transformer_spec.TransformerDecoderSpec(

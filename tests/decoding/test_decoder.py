@@ -126,12 +126,18 @@ def test_windows_and_progress(decoder, monkeypatch):
     lines = [sentence(i, 1 + i % 5) if i % 7 else "" for i in range(40)]
     whole = decoder.translate(lines)
     monkeypatch.setattr("t2t_lite.decoding.decoder._WINDOW", 16)
-    read, done = [], []
-    stream = decoder.stream((read.append(line) or line for line in lines), progress=done.append)
+    read, done, subwords = [], [], []
+
+    def progress(lines, of_them):
+        done.append(lines)
+        subwords.append(of_them)
+
+    stream = decoder.stream((read.append(line) or line for line in lines), progress=progress)
     first = next(stream)
     assert len(read) == 16 and sum(done) == 16  # no more of the file is in memory
     assert_same([first, *stream], whole)
     assert sum(done) == 40
+    assert sum(subwords) == sum(map(len, decoder.vocabularies.source.encode_lines(filter(None, lines))))
 
 
 @pytest.mark.parametrize(("xla", "graphs"), [(True, range(2, 5)), (False, [1])])

@@ -1,6 +1,7 @@
 """CTranslate2's model of an untrained run: it gives the decoder's texts to a program that has ctranslate2 and sentencepiece only."""
 
 import builtins
+import dataclasses
 import importlib
 import json
 import random
@@ -175,6 +176,9 @@ def test_a_grammar_cannot_be_obeyed(vocabulary, tmp_path):
     run = Run(run.path, registry.problem("toy_parsing"), "none", run.hparams, seed=1)
     with pytest.raises(UserError, match="problem toy_parsing has a grammar of outputs, .* use --format=saved_model, or"):
         ctranslate2.export(run, tmp_path / "export")
+    given = dataclasses.replace(run, hparams=run.hparams.replace(next_word="given"))
+    with pytest.raises(UserError, match="knows no next_word=given, with which this run was trained; use --format=saved_model"):
+        ctranslate2.export(given, tmp_path / "export", constrained=False)
     folder = ctranslate2.export(run, tmp_path / "export", constrained=False)
     about = json.loads((folder / "metadata.json").read_text())
     assert not about["constrained"] and "input_text(line)" in about["input_text"] and "output_text" in about["output_text"]
