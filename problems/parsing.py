@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ from t2t_lite.data.sources import MissingSplit, Source
 from t2t_lite.errors import UserError, unknown
 from t2t_lite.problem import Decoding, Problem
 from t2t_lite.registry import register_problem
-from t2t_lite.trees.treebank import Mixed, TreebankFiles
+from t2t_lite.trees.treebank import Mixed, TreebankFiles, holds_trees
 
 SPLITS = ("train", "dev", "test")
 FORMS = {"tags": ("normalised", "kept"), "closing": ("labelled", "plain")}
@@ -25,7 +26,7 @@ class ParsingProblem(Problem):
     closing: str = "labelled"  # labelled: `)NP` closes `(NP`, as in [37]; plain: `)` closes any
     skip_bad_trees: bool = False  # leave out and count broken trees instead of stopping
     silver: tuple[str, ...] | None = None  # files or folders of automatically parsed trees, added to the training
-    silver_per_gold: int = 10  # silver trees before each gold one; the gold starts anew as often as need be
+    silver_per_gold: int = 10  # silver trees before each gold one; the side that ends first starts anew
 
     # Separate, since the two sides share no symbol: words are split into sub-words, tree symbols never are, and a softmax
     # over the hundred or so of them costs a hundredth of one over the words' too.
@@ -81,11 +82,21 @@ class ParsingProblem(Problem):
         return lines
 
     def target_text(self, reference):
+        tree = self._cleaned(reference)
+        return " ".join(self.linearization.symbols(tree)) if tree else ""
+
+    def reference_text(self, reference):
+        from t2t_lite.trees.reader import format_tree
+
+        tree = self._cleaned(reference)
+        return format_tree(tree) if tree else ""
+
+    def _cleaned(self, reference: str):
+        """The tree of a reference without what parsers are not to find, and under TOP, as those of treebanks are."""
         from t2t_lite.trees.cleaning import clean
         from t2t_lite.trees.reader import parse_tree
 
-        tree = clean(parse_tree(reference))  # a user's own may lack TOP
-        return " ".join(self.linearization.symbols(tree)) if tree else ""
+        return clean(parse_tree(reference)) if reference.strip() else None
 
     def output_text(self, text, line):
         from t2t_lite.trees.reader import format_tree
@@ -149,8 +160,7 @@ class WsjParsing(ParsingProblem):
     def gold(self, split):
         if self.raw_dir is None:
             raise UserError(f"{self.name} needs --raw_dir, the LDC's folder that holds wsj/00 to wsj/24 (parsed, .mrg)")
-        folders = (f"{section:02}" for section in WSJ_SECTIONS[split])
-        return TreebankFiles([_wsj_folder(self.raw_dir) / folder for folder in folders], self.skip_bad_trees)
+        return TreebankFiles(_wsj_sections(Path(self.raw_dir), WSJ_SECTIONS[split]), self.skip_bad_trees)
 
 
 @register_problem
@@ -185,10 +195,29 @@ class Treebank(ParsingProblem):
         return TreebankFiles(getattr(self, split), self.skip_bad_trees)
 
 
-def _wsj_folder(raw_dir: str) -> Path:
-    """Where the folders of sections lie: `raw_dir` itself, or where the LDC's disks have them below it."""
+def _wsj_sections(raw_dir: Path, sections: Iterable[int]) -> list[Path]:
+    """The folders 02, 03, ..., or files 02.mrg, ..., of sections: in `raw_dir` itself, or where the LDC's disks have them."""
     for below in ("", "wsj", "mrg/wsj", "parsed/mrg/wsj", "combined/wsj", "treebank_3/parsed/mrg/wsj"):
-        folder = Path(raw_dir) / below
-        if (folder / "02").is_dir():
-            return folder
+        folder = _below(raw_dir, below)
+        if folder and _wsj_section(folder, 2):
+            return [_wsj_section(folder, section) or folder / f"{section:02}" for section in sections]
     raise UserError(f"{raw_dir}: holds no folders 02 to 23 of WSJ sections, nor does a folder wsj or parsed/mrg/wsj below it")
+
+
+def _below(folder: Path, path: str) -> Path | None:
+    """The folder at `path` below, upper and lower case being the same; None where there is none."""
+    for name in Path(path).parts:
+        folder = next((entry for entry in _entries(folder) if entry.name.lower() == name and entry.is_dir()), None)
+        if folder is None:
+            return None
+    return folder
+
+
+def _wsj_section(folder: Path, section: int) -> Path | None:
+    name = f"{section:02}"
+    files = (entry for entry in _entries(folder) if entry.name.startswith(f"{name}.") and holds_trees(entry))
+    return folder / name if (folder / name).is_dir() else next(files, None)
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []

@@ -2,8 +2,11 @@
 
 python scripts/compare_outputs.py --output_dir RUN --export_dir EXPORT --input FILE     # EXPORT: of the same run, a SavedModel
 
-Each gets the lines in batches of 1, 7 and 64, and all at once. Compared with the API on all of them, a text may differ only where
-the two best scores lie within 1e-4, and a score by 1e-4. Prints what differs; exit code 1 for more than --allowed lines.
+Each gets the lines in batches of 1, 7 and 64, and all at once; t2t-decoder makes its own batches, and batches of one. Compared with
+the API on all of them, a text may differ only where the two best scores lie within 1e-4, and a score by 1e-4. Prints what
+differs; exit code 1 for any other difference, and for more than --allowed lines.
+
+With --ctranslate2 DIR/1 ... and --reference FILE also: how many lines of these exports are equal, and sacreBLEU of both.
 """
 
 import argparse
@@ -38,7 +41,11 @@ def main():
     parser.add_argument("--input", required=True, metavar="FILE", help="sentences, a line each")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 7, 64], metavar="N", help="sizes (default: 1 7 64)")
     parser.add_argument("--allowed", type=int, default=2, metavar="N", help="lines that may differ, each time (default: 2)")
+    parser.add_argument("--ctranslate2", nargs="+", default=[], metavar="DIR", help="CTranslate2 exports of the same run")
+    parser.add_argument("--reference", metavar="FILE", help="the right outputs, for --ctranslate2")
     args = parser.parse_args()
+    if args.ctranslate2 and not args.reference:
+        parser.error("--ctranslate2 needs --reference")
 
     import t2t_lite
     from t2t_lite.data.sources import read_lines
@@ -46,7 +53,11 @@ def main():
     lines = list(read_lines(Path(args.input)))
     model = t2t_lite.load(args.output_dir)
     wanted = model.translate(lines, n_best=2)
-    failed = compare("t2t-decoder", decoder(args.output_dir, args.input), lines, wanted) > args.allowed
+    for folder in args.ctranslate2:
+        compare_ctranslate2(folder, lines, [best.text for best, *_ in wanted], list(read_lines(Path(args.reference))))
+    failed = False
+    for name, flags in ("", []), (", batches of 1", ["--batch_tokens=1"]):
+        failed |= not compare(f"t2t-decoder{name}", decoder(args.output_dir, args.input, flags), lines, wanted, args.allowed)
     for size in sorted({*args.batch, len(lines)}):
         batches = [lines[start : start + size] for start in range(0, len(lines), size)]
         ways = {
@@ -55,13 +66,13 @@ def main():
             "t2t-server": server(args.export_dir, batches),
         }
         for name, found in ways.items():
-            failed |= compare(f"{name}, batches of {size}", found, lines, wanted) > args.allowed
+            failed |= not compare(f"{name}, batches of {size}", found, lines, wanted, args.allowed)
     sys.exit(failed)
 
 
-def decoder(run: str, path: str) -> list[tuple[str, float]]:
+def decoder(run: str, path: str, flags: list[str]) -> list[tuple[str, float]]:
     command = [sys.executable, "-c", "from t2t_lite.cli.decoder import main; main()"]
-    flags = ["--output_dir", run, "--input", path, "--format=jsonl"]
+    flags = ["--output_dir", run, "--input", path, "--format=jsonl", *flags]
     result = subprocess.run([*command, *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", check=True)
     bests = [json.loads(line)["hypotheses"][0] for line in result.stdout.split("\n")[:-1]]
     return [(best["text"], best["score"]) for best in bests]
@@ -90,18 +101,46 @@ def server(export_dir: str, batches: list[list[str]]) -> list[tuple[str, float]]
         process.wait()
 
 
-def compare(way: str, found: list[tuple[str, float]], lines: list[str], wanted: list) -> int:
-    """Prints and counts the lines that differ."""
-    different, largest = 0, 0.0
+def compare(way: str, found: list[tuple[str, float]], lines: list[str], wanted: list, allowed: int) -> bool:
+    """Prints the lines that differ; whether they may."""
+    different, errors, largest = 0, 0, 0.0
     for line, (text, score), hypotheses in zip(lines, found, wanted, strict=True):
         best = hypotheses[0]
+        equal = [h.text for h in hypotheses if best.score - h.score <= TOLERANCE]
         largest = max(largest, abs(score - best.score))
         if text == best.text and abs(score - best.score) <= TOLERANCE:
             continue
         different += 1
+        errors += text not in equal or abs(score - best.score) > TOLERANCE
         print(f"  {line!r}: {text!r} {score:.6f}; expected {[(h.text, round(h.score, 6)) for h in hypotheses]}")
     print(f"{way}: {different} of {len(lines)} lines differ; scores by up to {largest:.1e}", flush=True)
-    return different
+    return not errors and different <= allowed
+
+
+def compare_ctranslate2(folder: str, lines: list[str], ours: list[str], references: list[str]) -> None:
+    """Prints how far the outputs of an export, ranked as the README does, are ours."""
+    import ctranslate2
+    import sentencepiece
+
+    from t2t_lite.evaluation.bleu import corpus_bleu
+
+    how = json.loads((Path(folder) / "metadata.json").read_text(encoding="utf-8"))
+    vocabulary = sentencepiece.SentencePieceProcessor(str(next(Path(folder).glob("*.model"))))
+    source = [vocabulary.encode(line, out_type=str) if line.strip() else [] for line in lines]
+    limit = max(map(len, source)) + 1 + how["extra_length"]
+
+    def rank(pieces, score):
+        return pieces[-1:] == ["</s>"], score * (6 * len(pieces) ** 0.75 / (5 + len(pieces))) ** how["alpha"], pieces
+
+    results = ctranslate2.Translator(folder).translate_batch(source, max_decoding_length=limit, **how["translate_batch"])
+    theirs = [vocabulary.decode(max(map(rank, result.hypotheses, result.scores))[2]) for result in results]
+    equal = sum(map(str.__eq__, ours, theirs))
+    scores = [corpus_bleu(texts, references).value for texts in (theirs, ours)]
+    print(
+        f"CTranslate2 {how['quantization'] or 'float32'}: {equal} of {len(lines)} lines equal; "
+        f"sacreBLEU {scores[0]:.2f} for {scores[1]:.2f}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -112,6 +112,10 @@ class Problem:
         """What the model is to write for a right output that a user gives."""
         return reference
 
+    def reference_text(self, reference: str) -> str:
+        """A right output that a user gives, as outputs are compared with it."""
+        return reference
+
     def output_text(self, text: str, line: str) -> str:
         """What a user gets for the model's output `text` on the input `line`."""
         return text

@@ -11,13 +11,14 @@ from t2t_lite.run import Run
 from t2t_lite.training.checkpoints import arrays, model_variables, write_arrays
 
 
-def untrained_run(path, problem, vocabularies, *, ends: bool = False) -> Run:
+def untrained_run(path, problem, vocabularies, *, ends: bool = False, **fields) -> Run:
     """Writes a run with the averaged weights of a tiny model, always the same, whose outputs differ.
 
-    They reach their limit of length unless `ends`, with which most of them end in EOS before, some at once.
+    They reach their limit of length unless `ends`, with which most of them end in EOS before, some at once. `fields`: other
+    fields of its hparams.
     """
     vocabularies.save(path)
-    hparams = HParams(num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8)
+    hparams = HParams(num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, **fields)
     run = Run(path, problem, "none", hparams, seed=1)
     run.save()
     keras.utils.set_random_seed(3)

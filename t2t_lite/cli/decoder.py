@@ -166,13 +166,18 @@ def _decode_file(decoder, options: dict, args, total: int | None) -> None:
 
 
 def _interact(decoder, options: dict, args) -> None:
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     log("one line at a time; end with Ctrl-D")
     for number in range(sys.maxsize):
         try:
             line = input("> " if sys.stdin.isatty() else "")
+            line.encode()
         except EOFError:
             return
+        except UnicodeEncodeError as error:  # of what stood for a wrong byte
+            byte = ord(line[error.start]) & 0xFF
+            log(f"error: byte 0x{byte:02x} at position {error.start + 1} is not UTF-8; expected UTF-8 text")
+            continue
         [hypotheses] = decoder.translate([decoder.problem.tokenize(line) if args.tokenize else line], **options)
         print(_format(number, line, hypotheses, decoder.problem, args), end="", flush=True)
         if args.svg_dir:

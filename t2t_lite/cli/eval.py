@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 
 from t2t_lite.cli import arguments
 from t2t_lite.errors import UserError
@@ -20,6 +21,12 @@ def parser() -> arguments.Parser:
     parser.add_argument("--beam_size", type=int, metavar="W", help="default: the problem's")
     parser.add_argument("--alpha", type=float, metavar="A", help="of the length penalty; default: the problem's")
     arguments.add_unconstrained(parser)
+    parser.add_argument(
+        "--tags",
+        choices=["gold", "own"],
+        help="parsing: score the predicted trees with the gold tags at their leaves (default), since punctuation is left out by "
+        "its tag, or with their own",
+    )
     parser.add_argument("--no_decode", action="store_true", help="leave out the metric, which needs decoding")
     parser.add_argument("--per_line", metavar="FILE", help="write each pair's log probability and output, as JSON lines")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -37,9 +44,11 @@ def evaluate() -> None:
 
     run = Run.open(args.output_dir, args.usr_dir)
     problem = run.problem
+    metric = _metric(problem, args.tags)
     source = TextFiles(args.input, args.reference) if args.input else problem.source(args.split or "dev")
     source.check()
     pairs = list(source.pairs())
+    references = list(_references(problem, pairs, args.reference or source))
 
     arguments.start_tensorflow()
     weights = run.weights()
@@ -67,15 +76,33 @@ def evaluate() -> None:
         outputs = [hypotheses[0] for hypotheses in results]
         categories = [problem.category(line) for line, _ in pairs]
         texts = [output.text for output in outputs]
-        figures.update(metrics.evaluate(problem.metric, texts, [target for _, target in pairs], categories))
-        figures.update(metrics.shares([output.details for output in outputs]))
+        figures |= metrics.evaluate(metric, texts, references, categories)
+        figures |= metrics.shares([output.details for output in outputs])
+        if problem.metric == "f1":
+            figures["tags"] = args.tags or "gold"
     if args.per_line:
         _write_lines(args.per_line, scores, outputs)
     if args.json:
         print(json.dumps(figures))
     else:
         for name, value in figures.items():
-            print(f"{name:24} {value:,.4f}" if isinstance(value, float) else f"{name:24} {value:,}")
+            print(f"{name:24} {f'{value:,.4f}' if isinstance(value, float) else value}")
+
+
+def _metric(problem, tags: str | None) -> str:
+    """The key of METRICS."""
+    if tags and problem.metric != "f1":
+        raise UserError(f"--tags={tags}: outputs of problem {problem.name} are not trees; expected no --tags")
+    return "f1_own_tags" if tags == "own" else problem.metric
+
+
+def _references(problem, pairs: list[tuple[str, str]], name) -> Iterator[str]:
+    """The right outputs as the metric compares them. Raises UserError `name:line: ...` for one that is none."""
+    for number, (_, target) in enumerate(pairs, 1):
+        try:
+            yield problem.reference_text(target)
+        except UserError as error:
+            raise UserError(f"{name}:{number}: {error}") from None
 
 
 def _write_lines(path: str, scores, outputs) -> None:

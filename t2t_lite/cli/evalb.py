@@ -43,7 +43,8 @@ def _scores(pairs, args, parameters) -> Iterator:
             arguments.log(error)
         errors += len(score.errors)
         if errors > parameters.max_error + 1:
-            raise UserError(f"{names[1]}: stopped after {errors} errors; MAX_ERROR is {parameters.max_error}")
+            hint = "; a parser that predicts no tags needs --tags=gold" if args.tags == "own" else ""
+            raise UserError(f"{names[1]}: stopped after {errors} errors; MAX_ERROR is {parameters.max_error}{hint}")
         yield score
 
 

@@ -4,19 +4,21 @@ R replicas, M micro-batches, B rows, S source length, T target length. Ids are i
 """
 
 import dataclasses
+import os
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_lite.data.buckets import Bucket, fit_buckets
-from t2t_lite.data.sources import Source
+from t2t_lite.data.sources import Source, untuned
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import UserError
 
 __all__ = ["Batch", "Bucket", "TrainingBatches", "eval_batches", "fit_buckets", "sample_lengths"]
 
 _CHUNK = 1024  # pairs tokenised by one call
+_MAX_CALLS = 16  # of these at once
 _BLOCK = 100_000  # pairs that are shuffled among themselves, some 30 MB of text
 
 
@@ -168,7 +170,7 @@ def _encoded(chunks: tf.data.Dataset, vocabularies: Vocabularies, max_length: in
         ragged = [v.encode(text) for v, text in zip((vocabularies.source, vocabularies.target), texts)]
         return tuple(ids[:, :max_length].to_tensor() for ids in ragged), tuple(ids.row_lengths() for ids in ragged)
 
-    return chunks.map(encode, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
+    return untuned(chunks.map(encode, num_parallel_calls=min(os.cpu_count(), _MAX_CALLS)).prefetch(4))
 
 
 def sample_lengths(source: Source, vocabularies: Vocabularies, limit: int = 200_000) -> np.ndarray:

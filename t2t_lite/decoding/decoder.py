@@ -170,7 +170,8 @@ class Decoder:
         while window := list(itertools.islice(rows, _WINDOW * len(self.devices))):
             empty = [row for row in window if not row.line.strip()]
             for row in empty:
-                row.outputs = [Hypothesis(self.vocabularies.target.decode_lines([row.prefix])[0], 0.0, 0.0)]
+                [text] = self.vocabularies.target.decode_lines([row.prefix])
+                row.outputs = [Hypothesis(text, 0.0, 0.0, self.problem.output_details(text, row.line))]
             progress(len(empty), 0)
             for done in self._decode([row for row in window if row.line.strip()], search, seed):
                 progress(len(done), sum(len(row.inputs) for row in done))

@@ -86,11 +86,11 @@ def score_lines(
     return _score(read(ours, parameters, names[0]), read(theirs, parameters, names[1]), parameters, names[1])
 
 
-def bracketing(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-    """The figures of trees, a line of text each, with COLLINS's parameters and the gold tags at the leaves.
+def bracketing(hypotheses: Sequence[str], references: Sequence[str], gold_tags: bool = True) -> dict[str, float]:
+    """The figures of trees, a line of text each, with COLLINS's parameters; the leaves have the gold tags or their own.
 
     Percentages, but for `crossing`, the average number of crossing brackets; those ending in `_40` are about sentences of at
-    most 40 words. `valid` is the percentage of hypotheses that the others are about: EVALB leaves out those whose words differ
+    most 40 words; `tagging_accuracy` is told of their own tags only. `valid` is the percentage of hypotheses that the others are about: EVALB leaves out those whose words differ
     from the reference's, whose brackets don't pair up, or that are empty. Raises UserError if there are no lines.
     """
     if not hypotheses:
@@ -99,7 +99,7 @@ def bracketing(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str
     for number, (hypothesis, reference) in enumerate(zip(hypotheses, references, strict=True), 1):
         names = f"reference {number}", f"hypothesis {number}"
         try:
-            score = score_lines(reference, hypothesis, gold_tags=True, names=names)
+            score = score_lines(reference, hypothesis, gold_tags=gold_tags, names=names)
         except Unreadable:  # or of the reference, and then the next line says so
             score = score_lines(reference, "", names=names)._replace(status=1)
         scores.append(score)
@@ -108,6 +108,8 @@ def bracketing(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str
     for total, suffix in (everything, ""), (short, f"_{COLLINS.cutoff_len}"):
         figures |= {f"{name}{suffix}": getattr(total, name) for name in ("f1", "precision", "recall", "complete_match")}
         figures[f"crossing{suffix}"] = total.average_crossing
+        if not gold_tags:
+            figures[f"tagging_accuracy{suffix}"] = total.tagging_accuracy
     return figures | {"valid": 100.0 * everything.valid / len(scores)}
 
 

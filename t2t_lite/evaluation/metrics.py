@@ -1,5 +1,6 @@
 """What a problem's `metric` names: functions from hypotheses and references to figures, the one that counts first."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 from t2t_lite.errors import unknown
@@ -31,6 +32,7 @@ METRICS: dict[str, Callable[[Sequence[str], Sequence[str]], Figures]] = {
     "bleu": bleu,
     "exact_match": exact_match,
     "f1": bracketing,
+    "f1_own_tags": functools.partial(bracketing, gold_tags=False),
 }
 
 

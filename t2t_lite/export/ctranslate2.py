@@ -98,7 +98,7 @@ def write(folder: Path, model: Transformer, vocabularies: Vocabularies, about: d
     TransformerConverter(model, vocabularies).convert(str(folder), quantization=about["quantization"])
     vocabularies.save(folder)
     text = json.dumps(about, indent=2, ensure_ascii=False)
-    (folder / "metadata.json").write_text(text + "\n", encoding="utf-8")
+    (folder / metadata.CTRANSLATE2_FILE).write_text(text + "\n", encoding="utf-8")
 
 
 def _about(problem: Problem, vocabularies: Vocabularies, search: Search, quantization: str | None) -> dict:

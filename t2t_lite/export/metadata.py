@@ -1,21 +1,29 @@
-"""What an export says of itself: `assets.extra/metadata.json`, and the problem whose Python its outputs may still need."""
+"""What an export says of itself, and the problem whose Python its outputs may still need."""
+
+from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_lite import __version__, registry
-from t2t_lite.data.tokenizer import EOS, PAD, UNK, Vocabularies
-from t2t_lite.decoding.decoder import Search
 from t2t_lite.errors import UserError
 from t2t_lite.problem import Problem
-from t2t_lite.run import Run
+
+if TYPE_CHECKING:  # clients read metadata without TensorFlow
+    from t2t_lite.data.tokenizer import Vocabularies
+    from t2t_lite.decoding.decoder import Search
+    from t2t_lite.run import Run
 
 FILE = "assets.extra/metadata.json"  # TensorFlow Serving leaves that folder to its users
+CTRANSLATE2_FILE = "metadata.json"
 
 
 def metadata(run: Run, weights: Path, vocabularies: Vocabularies, search: Search) -> dict:
     """The record of an export, ready for JSON."""
     import tensorflow as tf
+
+    from t2t_lite.data.tokenizer import EOS, PAD, UNK
 
     problem = run.problem
     python = type(problem).output_text is not Problem.output_text
@@ -46,11 +54,11 @@ def metadata(run: Run, weights: Path, vocabularies: Vocabularies, search: Search
 
 def read(folder) -> dict:
     """The metadata of DIR/<version>. Raises UserError where there is none."""
-    file = Path(folder) / FILE
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{folder}: no export of t2t-exporter (no {FILE})") from None
+    for name in FILE, CTRANSLATE2_FILE:
+        file = Path(folder) / name
+        if file.is_file():
+            return json.loads(file.read_text(encoding="utf-8"))
+    raise UserError(f"{folder}: no export of t2t-exporter (no {FILE}, no {CTRANSLATE2_FILE})")
 
 
 def problem(metadata: dict, usr_dir: str | None = None) -> Problem:

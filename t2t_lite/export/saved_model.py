@@ -73,7 +73,10 @@ def write(folder: Path, model: Transformer, vocabularies: Vocabularies, signatur
     with tempfile.TemporaryDirectory() as files, native_stderr_silenced():
         vocabularies.save(files)
         module.vocabularies = [tf.saved_model.Asset(str(file)) for file in sorted(Path(files).iterdir())]
-        tf.saved_model.save(module, str(folder), signatures=functions)
+        try:
+            tf.saved_model.save(module, str(folder), signatures=functions)
+        except tf.errors.OpError as error:  # a full disk, a folder that may not be written
+            raise UserError(f"--export_dir {folder.parent}: {error.message}") from None
     file = folder / metadata.FILE
     file.parent.mkdir()
     file.write_text(text + "\n", encoding="utf-8")

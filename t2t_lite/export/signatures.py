@@ -15,7 +15,7 @@ from t2t_lite.evaluation.perplexity import SCORE_TOKENS, score_batch
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem
 
-_NONE = float("-inf")  # score of a place among the N best that no hypothesis takes
+NONE = tf.float32.min  # score of a place among the N best that no hypothesis takes: -inf is no number of JSON's
 # What Python's str.isspace calls blank, and so the decoder.
 _BLANK = r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
 
@@ -23,7 +23,8 @@ Tensors = dict[str, tf.Tensor]
 
 
 class Signatures:
-    """What an export can do. Each method takes a batch of any size and works through it in batches of bounded size.
+    """What an export can do. Each method takes a batch of any size, and all but `attention` work through it in
+    batches of bounded size.
 
     Args:
         model: Transformer.
@@ -62,7 +63,7 @@ class Signatures:
     def n_best(self, text: tf.Tensor) -> Tensors:
         """string [B] -> text string [B, N], score and log_prob float32 [B, N], best first.
 
-        Places that no hypothesis takes have the text "" and score and log_prob -inf.
+        Places that no hypothesis takes have the text "" and as score and log_prob the lowest float32, -3.4e38.
         """
         return self._translate(text, self._how.n_best)
 
@@ -117,7 +118,7 @@ class Signatures:
             lines = self._vocabularies.target.decode(tf.reshape(outputs, [-1, shape[2]]))
             # One output is one line, so line ends that the model spells out become spaces.
             lines = tf.reshape(tf.strings.regex_replace(lines, r"[\r\n]", " "), shape[:2])
-            return tf.where(log_probs > _NONE, lines, "")
+            return tf.where(log_probs > NONE, lines, "")
 
         inputs, blank = self._source(text), tf.strings.regex_full_match(text, _BLANK)
         outputs, score, log_prob = self._search(inputs, blank, n_best, texts, tf.fill([tf.size(text), n_best], ""))
@@ -143,10 +144,10 @@ class Signatures:
             ids, limits = tf.gather(inputs, rows)[:, :longest], tf.gather(lengths, rows) + search.extra_length
             free = tf.fill([tf.size(rows), longest + search.extra_length], PAD)
             found = run_search(self._model, self._grammar, search, False, ids, free, limits)
-            return kept(found.ids, found.log_probs), found.scores, found.log_probs
+            return kept(found.ids, found.log_probs), *(tf.maximum(figure, NONE) for figure in (found.scores, found.log_probs))
 
         rows = tf.where(~empty)[:, 0]
-        none = tf.tile([[0.0] + [_NONE] * (n_best - 1)], [tf.size(empty), 1])
+        none = tf.tile([[0.0] + [NONE] * (n_best - 1)], [tf.size(empty), 1])
         return _in_batches(rows, lengths, BATCH_TOKENS, lambda length: row_tokens(search, length), run, [nothing, none, none])
 
     def _source(self, text: tf.Tensor) -> tf.Tensor:

@@ -177,7 +177,8 @@ def create_app(service: Service) -> FastAPI:
                 nearest = difflib.get_close_matches(request.url.path, routes, 3, 0.5) or routes
                 return _error(404, f"no route {request.url.path!r}; nearest: {', '.join(nearest)}")
             case StarletteHTTPException(status_code=405):
-                return _error(405, f"{request.method} {request.url.path}: expected {headers['Allow']}", headers)
+                allowed = (headers or {}).get("Allow", "GET, HEAD")  # not said for the page's files
+                return _error(405, f"{request.method} {request.url.path}: expected {allowed}", headers)
             case StarletteHTTPException():
                 return _error(error.status_code, error.detail, headers)
         return _error(500, "internal error; the server's log says more")

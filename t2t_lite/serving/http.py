@@ -32,12 +32,14 @@ def run(service: Service, app, listening: socket.socket, ready: Callable[[], Non
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed unless the headers of each request arrive within `timeout_keep_alive` seconds.
+    """A connection that is closed unless the headers of each request arrive within `timeout_keep_alive` seconds, and where
+    the client reads none of its answer for as long.
 
-    uvicorn gives that time for their first byte only.
+    uvicorn gives that time for the headers' first byte only.
     """
 
-    _deadline: asyncio.TimerHandle | None = None
+    _deadline: asyncio.TimerHandle | None = None  # of the headers
+    _reading: asyncio.TimerHandle | None = None  # until the client must have read something
 
     def connection_made(self, transport):
         super().connection_made(transport)
@@ -49,8 +51,28 @@ class _Connection(H11Protocol):
 
     def connection_lost(self, exc):
         super().connection_lost(exc)
-        if self._deadline:
-            self._deadline.cancel()
+        for timer in self._deadline, self._reading:
+            if timer:
+                timer.cancel()
+
+    def pause_writing(self):
+        super().pause_writing()
+        self._expect_reading(self.transport.get_write_buffer_size())
+
+    def resume_writing(self):
+        super().resume_writing()
+        self._reading.cancel()
+
+    def _expect_reading(self, unread: int) -> None:
+        """Ends the connection if after a while as many bytes are unread."""
+
+        def check():
+            if (now := self.transport.get_write_buffer_size()) < unread:
+                self._expect_reading(now)
+            else:
+                self.transport.abort()
+
+        self._reading = self.loop.call_later(self.timeout_keep_alive, check)
 
     def _expect_headers(self) -> None:
         answering = self.cycle is not None and not self.cycle.response_complete

@@ -1,10 +1,11 @@
 """TensorFlow Serving's JSON (https://www.tensorflow.org/tfx/serving/api_rest): a request's body to rows, answers to a body.
 
 Row form, {"instances": [...]} -> {"predictions": [...]}: an instance is an object of the signature's inputs, or, where it has but
-one, its value; a prediction is an object of the outputs, or the value of the only one. Column form, {"inputs": ...} ->
+one, its value; a string may be {"b64": its bytes in base64}; a prediction is an object of the outputs, or the value of the only one. Column form, {"inputs": ...} ->
 {"outputs": ...}: lists, one value a row, by the names of inputs and outputs, or the list of the only one.
 """
 
+import base64
 import dataclasses
 import json
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from t2t_lite.errors import UserError, unknown
 from t2t_lite.serving.limits import MAX_ATTENTION, MAX_SUBWORDS, Limits
 from t2t_lite.serving.model import ServedModel
 
+_BASE64 = "b64"
 _QUOTED = 40  # characters of a wrong name that an error repeats
 _TYPES = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
 
@@ -44,6 +46,8 @@ def read_object(body: bytes) -> dict:
 
 def read_text(value, place: str, limits: Limits) -> str:
     """A text that is not too long and can be written in UTF-8. Raises UserError, naming the place, for any other value."""
+    if isinstance(value, dict) and value.keys() == {_BASE64}:
+        value = _decode_base64(value[_BASE64], f"{place}.{_BASE64}")
     if not isinstance(value, str):
         raise UserError(f"{place}: {_type(value)}; expected a string")
     if len(value) > limits.max_line_length:
@@ -61,9 +65,10 @@ def read_prediction(body: bytes, model: ServedModel, limits: Limits) -> Predicti
     for key in message:
         if key not in ("signature_name", "instances", "inputs"):
             raise unknown("key", key[:_QUOTED], ("signature_name", "instances", "inputs"))
-    signature = message.get("signature_name", "serving_default")
+    signature = message.get("signature_name", "")
     if not isinstance(signature, str):
         raise UserError(f"signature_name: {_type(signature)}; expected a string")
+    signature = signature or "serving_default"
     if signature not in model.signatures:
         raise unknown("signature", signature[:_QUOTED], model.signatures)
     if ("instances" in message) == ("inputs" in message):
@@ -99,12 +104,21 @@ def write(prediction: Prediction, answers: list[dict], model: ServedModel) -> by
     return b'{"outputs": {%b}}\n' % b", ".join(b"%b: %b" % (_json(name), column) for name, column in columns.items())
 
 
+def _decode_base64(value, place: str) -> str:
+    try:
+        return base64.b64decode(value, validate=True).decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{place}: byte {error.start} is not UTF-8; expected UTF-8 text in base64") from None
+    except (TypeError, ValueError):
+        raise UserError(f"{place}: expected a string in base64") from None
+
+
 def _instances(instances, names: list[str]) -> list[dict]:
     if not isinstance(instances, list):
         raise UserError(f"instances: {_type(instances)}; expected a list")
     rows = []
     for number, instance in enumerate(instances):
-        if not isinstance(instance, dict):
+        if not isinstance(instance, dict) or instance.keys() == {_BASE64}:
             if len(names) != 1:
                 raise UserError(f"instances[{number}]: {_type(instance)}; expected an object of {_listed(names)}")
             instance = {names[0]: instance}

@@ -23,20 +23,20 @@ def start(trainer, strategy, precision: str, xla: bool, why: str) -> str:
 
 def dry_run(run: Run, strategy, precision: str, xla: bool, why: str, micro_batches: int) -> str:
     """What would run: parameters, shapes, an estimate of memory, steps. Downloads, trains and writes nothing."""
-    h, size = run.hparams, _vocabulary_size(run)
-    parameters, table = _parameters(h, size, run.problem.shared_vocabulary)
+    h, (source_size, target_size), shared = run.hparams, _vocabulary_sizes(run), run.problem.shared_vocabulary
+    parameters, table = _parameters(h, source_size, target_size, shared)
     replicas = strategy.num_replicas_in_sync
     tokens = h.batch_tokens // (replicas * micro_batches)
     lines = _common(run, strategy, precision, xla, why)
-    sharing = "shared by" if run.problem.shared_vocabulary else "for each of"
-    lines.insert(2, f"parameters  {parameters:,} with {size:,} sub-words {sharing} both sides")
+    sizes = f"{source_size:,} sub-words shared by both sides" if shared else f"{source_size:,} and {target_size:,} sub-words"
+    lines.insert(2, f"parameters  {parameters:,} with {sizes}")
     lines += [f"            {name:34} {shape}" for name, shape in table]
     lines.append(
         f"batch       {h.batch_tokens:,} tokens a side at most in one update = {replicas} replicas x {micro_batches} "
         f"micro-batches x {tokens:,}"
     )
     lines.append(f"buckets     at most {h.num_buckets} shapes of up to {h.max_length} sub-words, fitted to the corpus")
-    weights, activations = _memory(h, parameters, tokens, size, precision)
+    weights, activations = _memory(h, parameters, tokens, target_size, precision)
     lines.append(
         f"memory      about {(weights + activations) / 2**30:.1f} GiB a device: weights, gradients and Adam "
         f"{weights / 2**30:.1f}, activations of one micro-batch {activations / 2**30:.1f}"
@@ -45,12 +45,14 @@ def dry_run(run: Run, strategy, precision: str, xla: bool, why: str, micro_batch
     return "\n".join(lines)
 
 
-def _vocabulary_size(run: Run) -> int:
-    if not run.problem.vocab:
-        return run.problem.subwords()
-    from t2t_lite.data.tokenizer import Vocabulary
+def _vocabulary_sizes(run: Run) -> tuple[int, int]:
+    """Of the source's and the target's; symbols that stay whole are some hundred, how many is seen in training only."""
+    source = run.problem.subwords()
+    if run.problem.vocab:
+        from t2t_lite.data.tokenizer import Vocabulary
 
-    return Vocabulary.load(run.problem.vocab).size
+        source = Vocabulary.load(run.problem.vocab).size
+    return source, 100 if run.problem.target_subword_model == "word" else source
 
 
 def _common(run: Run, strategy, precision: str, xla: bool, why: str) -> list[str]:
@@ -68,15 +70,15 @@ def _common(run: Run, strategy, precision: str, xla: bool, why: str) -> list[str
     ]
 
 
-def _parameters(h, vocabulary: int, shared: bool) -> tuple[int, list[tuple[str, str]]]:
+def _parameters(h, source_size: int, target_size: int, shared: bool) -> tuple[int, list[tuple[str, str]]]:
     """The number of parameters, and each distinct weight's shape, from a model whose variables are never filled."""
     import keras
 
     from t2t_lite.models.transformer import Transformer
 
     with keras.StatelessScope(initialize_variables=False):
-        words = [[False] * vocabulary] * 2  # any; they are no weights
-        model = Transformer(h, vocabulary, vocabulary, shared=shared, words=words, name="transformer")
+        words = [False] * source_size, [False] * target_size  # any; they are no weights
+        model = Transformer(h, source_size, target_size, shared=shared, words=words, name="transformer")
     table, seen = [], set()
     for variable in model.variables:
         path = variable.path.partition("/")[2]

@@ -14,17 +14,19 @@ def clean(tree: Tree) -> Tree | None:
     """The tree over its words alone, under one root TOP; None if it has no words.
 
     - Traces (`-NONE-`) go, and every constituent that is empty without them.
-    - A root without a label, TOP, ROOT or S1 becomes TOP; above any other a TOP is added.
+    - A root without a label, TOP, ROOT or S1 becomes TOP, and so do several, one over the other; above any other a TOP is
+      added.
     - Labels lose function tags and indices (see `bare_label`). Unary chains stay, X over X too.
     """
-    is_root = tree.label() in _ROOTS and not (tree and isinstance(tree[0], str))
-    top = Tree(TOP, ())
-    open_ = [(top, iter(tree if is_root else (tree,)))]
+    top, children = Tree(TOP, ()), (tree,)
+    while len(children) == 1 and children[0].label() in _ROOTS and not _is_word(children[0]):
+        children = children[0]
+    open_ = [(top, iter(children))]
     while open_:
         copy, children = open_[-1]
         for node in children:
             label = node.label()
-            if node and isinstance(node[0], str):
+            if _is_word(node):
                 if label != "-NONE-":
                     copy.append(Tree(bare_label(label), node))
             else:
@@ -37,6 +39,11 @@ def clean(tree: Tree) -> Tree | None:
             if not copy and open_:
                 open_[-1][0].pop()
     return top if top else None
+
+
+def _is_word(node: Tree) -> bool:
+    """Whether it is a word under its tag, not a constituent."""
+    return bool(node) and isinstance(node[0], str)
 
 
 @functools.lru_cache(4096)

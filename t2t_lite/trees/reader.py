@@ -4,6 +4,7 @@ Every word stands alone under its tag, `(NN cat)`. Brackets inside a word are pa
 A bracket alone, `(-LRB- ()`, is read as the word -LRB-, which is what other tools can read, and written so.
 """
 
+import collections
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,15 +16,20 @@ from t2t_lite.errors import UserError
 
 # Blanks are these only: a no-break space and the separators of Unicode are part of a word.
 _BLANK, _TEXT = r"[ \t\r\n]", r"[^ \t\r\n()]"
-_GROUP = rf"\((?:{_TEXT}|\({_TEXT}*\))*\)"  # brackets inside a word, to a depth of two
+_GROUP = rf"\({_TEXT}*\)"  # brackets inside a word, to a depth of four
+for _ in range(3):
+    _GROUP = rf"\((?:{_TEXT}|{_GROUP})*\)"
 _WORD = rf"(?>(?:{_GROUP})*{_TEXT}+(?:{_GROUP}|{_TEXT}+)*)"  # atomic: tried in one way only, so in linear time
 # A tag with its word in one match, since most of a treebank is those; else one bracket with its label, or one word.
 _TOKEN = re.compile(
     rf"\({_BLANK}*({_TEXT}*)(?:(?<={_TEXT}){_BLANK}+(?:({_WORD}){_BLANK}*|([()]))\))?"  # 1: label, 2 or 3: word
     rf"|(\)|{_WORD})"  # 4
 )
-# What lines between trees begin with: comments, the LDC's headers (`*x*x*`), the markup of the Chinese treebank.
-_COMMENTS = ";;", "%%", "#", "*", "<"
+# What lines begin with that are no part of trees: comments, the LDC's headers (`*x*x*`), the markup of the Chinese treebank.
+_COMMENT_LINES = ";", "%", "#", "//", "*", "<"
+_INDENTED_COMMENTS = ";;", "%%"
+_COMMENT_AFTER_BRACKET = re.compile(r"(?<=\))[ \t]+(?:[;%#]|//).*")
+_MAX_JOINED = 1000  # lines of a tree that begin with a bracket without being indented
 
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 _UNESCAPES = {escape: bracket for bracket, escape in _ESCAPES.items()}
@@ -42,21 +48,57 @@ def unescape(word: str) -> str:
 def read_trees(path, *, skip_bad: bool = False, on_skip: Callable[[UserError], None] | None = None) -> Iterator[Tree]:
     """The trees of a file, plain or `.gz`, as they are in it: over many lines, one a line, or several a line.
 
-    A line that begins with a bracket in column 0 begins a tree, so the other lines of a tree must be indented. A tree that is
-    broken (brackets that do not pair up, words without a tag of their own, constituents without words) raises UserError
+    A line that begins with a bracket, indented no more than the one before that did, begins a tree; where that leaves a tree
+    without all its closing brackets, the lines up to the next that begins with the same label are read as part of it. A tree
+    that is broken (brackets that do not pair up, words without a tag of their own, constituents without words) raises UserError
     `path:line: ...` with the line it starts in. With `skip_bad` that error goes to `on_skip` instead, and reading goes on at
-    the next line that begins with a bracket. A tree that is nothing but a root, `(TOP)`, is no error: parsers write it where
-    they found none.
+    the next line that begins a tree. A tree that is nothing but a root, `(TOP)`, is no error: parsers write it where they
+    found none.
     """
-    for first_line, text in _blocks(read_lines(Path(path))):
+    waiting = collections.deque()  # blocks that were looked at already
+    blocks = _blocks(read_lines(Path(path)))
+    while block := waiting.popleft() if waiting else next(blocks, None):
+        first_line, text = block
         try:
             yield from _trees(text)
         except _Broken as broken:
+            if broken.open and (tree := _joined(text[broken.start :], waiting, blocks)):
+                yield tree
+                continue
             error = UserError(f"{path}:{first_line + text.count(chr(10), 0, broken.start)}: {broken}")
             if not skip_bad:
                 raise error from None
             if on_skip:
                 on_skip(error)
+
+
+def _joined(text: str, waiting: collections.deque, blocks: Iterator) -> Tree | None:
+    """The one tree that a text and the blocks after it make together, which are then used up; None, and they wait, if none."""
+    root = _TOKEN.match(text)[1]
+    parts, depth = [text], _depth(text)
+    for number in range(_MAX_JOINED):
+        if number == len(waiting):
+            if (block := next(blocks, None)) is None:
+                return None
+            waiting.append(block)
+        following = waiting[number][1]
+        if _TOKEN.match(following.lstrip())[1] == root:
+            return None
+        parts.append(following)
+        depth += _depth(following)
+        if depth <= 0:
+            try:
+                [tree] = _trees("\n".join(parts))
+            except (_Broken, ValueError):
+                return None
+            for _ in range(number + 1):
+                waiting.popleft()
+            return tree
+    return None
+
+
+def _depth(text: str) -> int:
+    return text.count("(") - text.count(")")
 
 
 def parse_tree(text: str, name: str = "tree") -> Tree:
@@ -96,24 +138,31 @@ def _readable(word: str) -> str:
     return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
-class _Broken(Exception):
-    """What is wrong with a tree, and `start`, where in the text it starts."""
+_SURPLUS = "a closing bracket too many; expected trees such as (S (NN cat))"
 
-    def __init__(self, reason: str, start: int):
+
+class _Broken(Exception):
+    """What is wrong with a tree; `start`: where in the text it starts; `open`: it only lacks closing brackets."""
+
+    def __init__(self, reason: str, start: int, open: bool = False):
         super().__init__(reason)
-        self.start = start
+        self.start, self.open = start, open
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
-    """(number of its first line, text) of each part of a file from a line that begins with a bracket to the next such line."""
-    first_line, block = 1, []
+    """(number of its first line, text) of each part of a file from a line that begins a tree to the next such line."""
+    first_line, block, indentation = 1, [], None  # None: no bracket yet
     for number, line in enumerate(lines, 1):
         if number == 1:
             line = line.removeprefix("\ufeff")
-        if line.startswith("(") and block:
-            yield first_line, "\n".join(block)
-            first_line, block = number, []
-        block.append("" if line.startswith(_COMMENTS) else line)
+        text = line.lstrip(" \t")
+        if line.startswith(_COMMENT_LINES) or text.startswith(_INDENTED_COMMENTS):
+            line = ""
+        elif text.startswith("(") and (indentation is None or len(line) - len(text) <= indentation):
+            if block:
+                yield first_line, "\n".join(block)
+            first_line, block, indentation = number, [], len(line) - len(text)
+        block.append(_COMMENT_AFTER_BRACKET.sub("", line))
     yield first_line, "\n".join(block)
 
 
@@ -134,6 +183,8 @@ def _trees(text: str) -> Iterator[Tree]:
                     yield finished
                 start = token.start()
                 finished = node
+                if bracket == ")":  # no word: it closes this root, and the next one nothing
+                    raise _Broken(_SURPLUS, start)
             if not word:
                 stack.append(node)
         elif not stack:
@@ -142,8 +193,9 @@ def _trees(text: str) -> Iterator[Tree]:
                 yield finished
                 finished = None
             start = token.start() if finished is None else start
-            reason = "a closing bracket too many" if other == ")" else f"{other[:40]!r} outside of brackets"
-            raise _Broken(f"{reason}; expected trees such as (S (NN cat))", start)
+            raise _Broken(
+                _SURPLUS if other == ")" else f"{other[:40]!r} outside of brackets; expected trees such as (S (NN cat))", start
+            )
         elif other != ")":  # a word that does not stand on one line with its tag, or has none
             if stack[-1]:
                 raise _Broken(_no_tag(other), start)
@@ -156,7 +208,9 @@ def _trees(text: str) -> Iterator[Tree]:
                 raise _Broken(_no_tag(node[0]), start)
     if stack:
         raise _Broken(
-            f"closing brackets missing: {len(stack)}; expected a whole tree, its lines after the first indented", start
+            f"closing brackets missing: {len(stack)}; expected a whole tree, its lines after the first indented",
+            start,
+            open=True,
         )
     if finished is not None:
         yield finished

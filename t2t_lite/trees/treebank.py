@@ -1,5 +1,6 @@
 """A treebank as a source of examples: (sentence, tree), both one line of text."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,13 +21,14 @@ class TreebankFiles(Source):
     def __init__(self, paths: Sequence[str | Path], skip_bad: bool = False):
         self.paths = [Path(path).expanduser() for path in paths]
         self.skip_bad = skip_bad
-        self.skipped = 0  # of the last reading
+        self.skipped = 0  # of the last whole reading
 
     def __str__(self):
         files = self.files()
         name = str(self.paths[0]) if len(self.paths) == 1 else f"{self.paths[0]} ... {self.paths[-1]}"
-        skipped = f", {self.skipped:,} broken trees skipped" if self.skip_bad else ""
-        return name if len(files) == 1 else f"{name} ({len(files):,} files{skipped})"
+        notes = [f"{len(files):,} files"] if len(files) > 1 else []
+        notes += [f"{self.skipped:,} broken trees skipped"] if self.skip_bad else []
+        return f"{name} ({', '.join(notes)})" if notes else name
 
     def files(self) -> list[Path]:
         """Raises UserError for a path that is not there, and for a folder without trees."""
@@ -34,7 +36,7 @@ class TreebankFiles(Source):
         for path in self.paths:
             if not path.exists():
                 raise missing_file(path)
-            found = sorted(file for file in path.rglob("*") if _holds_trees(file)) if path.is_dir() else [path]
+            found = sorted(file for file in path.rglob("*") if holds_trees(file)) if path.is_dir() else [path]
             if not found:
                 raise UserError(f"{path}: no .mrg, .trees or .ptb files, plain or .gz, in this folder")
             files += found
@@ -44,15 +46,12 @@ class TreebankFiles(Source):
         from t2t_lite.trees.cleaning import clean
         from t2t_lite.trees.reader import format_tree, read_trees
 
-        self.skipped = 0
-
-        def skip(error: UserError):
-            self.skipped += 1
-
+        skipped = []
         for path in self.files():
-            for tree in read_trees(path, skip_bad=self.skip_bad, on_skip=skip):
+            for tree in read_trees(path, skip_bad=self.skip_bad, on_skip=skipped.append):
                 if cleaned := clean(tree):
                     yield " ".join(cleaned.leaves()), format_tree(cleaned)
+        self.skipped = len(skipped)
 
     def fingerprint(self):
         return digest(*(file_identity(path) for path in self.files()))
@@ -61,7 +60,7 @@ class TreebankFiles(Source):
 class Mixed(Source):
     """Gold and silver trees in one stream: after every `silver_per_gold` silver pairs comes a gold one.
 
-    An epoch is the silver once; the gold starts anew as often as need be.
+    An epoch ends when both have been through; the one that ends first starts anew.
     """
 
     def __init__(self, gold: Source, silver: Source, silver_per_gold: int):
@@ -71,19 +70,27 @@ class Mixed(Source):
         return f"{self.silver}, after every {self.silver_per_gold} trees one from {self.gold}"
 
     def pairs(self):
-        gold = self._gold_for_ever()
-        for number, pair in enumerate(self.silver.pairs(), 1):
-            yield pair
-            if number % self.silver_per_gold == 0:
-                yield next(gold)
+        through = set()
 
-    def _gold_for_ever(self):
-        while True:
-            yield from self.gold.pairs()
+        def endless(source):
+            while True:
+                pair = None
+                for pair in source.pairs():
+                    yield pair
+                if pair is None:
+                    raise UserError(f"{source}: no trees; expected at least one")
+                through.add(source)
+
+        for side in itertools.cycle([endless(self.silver)] * self.silver_per_gold + [endless(self.gold)]):
+            pair = next(side)
+            if len(through) == 2:
+                return
+            yield pair
 
     def fingerprint(self):
         return digest("mixed", str(self.silver_per_gold), self.gold.fingerprint(), self.silver.fingerprint())
 
 
-def _holds_trees(path: Path) -> bool:
-    return path.is_file() and path.name.removesuffix(".gz").endswith((".mrg", ".trees", ".ptb"))
+def holds_trees(path: Path) -> bool:
+    """Whether the path's name is that of a file of trees; in upper case too, as older disks have it."""
+    return path.is_file() and path.name.lower().removesuffix(".gz").endswith((".mrg", ".trees", ".ptb"))

@@ -31,6 +31,23 @@ def port(export):
         yield port
 
 
+@pytest.fixture(scope="module")
+def unchanged(port):
+    """Asserts that the server answers 100 lines as it did before any other test, one at a time and together."""
+    lines = [f"{line} {number}" for number in range(12) for line in LINES][:100]
+
+    def alone():
+        client = Client(port)
+        return [client.predict([line])[0] for line in lines]
+
+    wanted = alone()
+
+    def check():
+        assert equal(alone(), wanted) and equal(Client(port).predict(lines), wanted)
+
+    return check
+
+
 class Client:
     """A connection to the server, kept open."""
 
@@ -66,7 +83,7 @@ def equal(found: list[dict], wanted: list[dict]) -> bool:
     ] == pytest.approx([value["score"] for value in wanted], abs=1e-4)
 
 
-def test_a_body_too_large_is_refused(port):
+def test_a_body_too_large_is_refused(port, unchanged):
     client = Client(port)
     error = {"error": "the body is too large; expected at most 100,000 bytes"}
     assert client.post(b" " * 3_000_000) == (413, error)
@@ -75,10 +92,10 @@ def test_a_body_too_large_is_refused(port):
     connection = raw(port, b"POST /v1/models/words:predict HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\n")
     connection.sendall(b"Content-Length: 3000000\r\n\r\n")
     assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")  # instead of 100
-    assert Client(port).predict(LINES)
+    unchanged()
 
 
-def test_slow_clients_hold_up_nobody_and_end(port):
+def test_slow_clients_hold_up_nobody_and_end(port, unchanged):
     slow = [raw(port, head(1000)) for _ in range(20)]
     headers = [raw(port, b"POST /v1/models/words:predict HTTP/1.1\r\n") for _ in range(20)]
     silent = [raw(port) for _ in range(20)]
@@ -105,12 +122,41 @@ def test_slow_clients_hold_up_nobody_and_end(port):
     assert time.monotonic() - begun < 30  # far less than the 100 s of their bodies
     stop.set()
     thread.join()
+    unchanged()
 
 
-def test_answers_are_the_same_after_clients_were_killed(port):
-    client = Client(port)
-    lines = [f"{line} {number}" for number in range(12) for line in LINES][:100]
-    wanted = [client.predict([line])[0] for line in lines]
+def test_clients_that_do_not_read_end(port, unchanged):
+    """And one that reads slowly gets all, in more time than the server waits for one that reads nothing."""
+    body = json.dumps({"instances": [""] * 10_000}).encode()  # its answer is ten times as long
+
+    def asked():
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # or the system would take the whole answer
+        connection.settimeout(60)
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(head(len(body)) + body)
+        return connection
+
+    def received(connection, pause):
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            while part := connection.recv(20_000):
+                answer += part
+                time.sleep(pause)
+                if answer.endswith(b"]}\n"):
+                    break
+        return answer
+
+    slow, silent = asked(), asked()
+    begun = time.monotonic()
+    assert received(slow, 0.05).endswith(b"]}\n") and time.monotonic() - begun > 1
+    time.sleep(2)
+    assert not received(silent, 0).endswith(b"]}\n")
+    unchanged()
+
+
+def test_clients_that_are_killed(port, unchanged):
+    lines = LINES * 11
     clients = [
         subprocess.Popen([sys.executable, "-c", _HAMMER, str(port), json.dumps(lines[seed::10] * 20)], stdout=subprocess.PIPE)
         for seed in range(3)
@@ -124,8 +170,7 @@ def test_answers_are_the_same_after_clients_were_killed(port):
         hammer.wait()
     for connection in gone:
         connection.close()
-    assert equal([client.predict([line])[0] for line in lines], wanted)
-    assert equal(client.predict(lines), wanted)
+    unchanged()
 
 
 _HAMMER = """

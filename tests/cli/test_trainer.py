@@ -90,6 +90,26 @@ def test_trains_resumes_averages_decodes_and_evaluates(command, corpus, tmp_path
     assert code == 2 and "dropout: 0.1 -> 0.3" in err and err.count("\n") == 1
 
 
+def test_trains_a_parser(command, tmp_path):
+    """On gold trees, of which one is broken, and silver ones."""
+    tree = "( (S (NP-SBJ (DT the) (NN cat))\n    (VP (VBD slept))\n    (. .)))\n"
+    (tmp_path / "gold.mrg").write_text(tree * 40 + "( (S (NP\n")
+    (tmp_path / "dev.trees").write_text(tree)
+    (tmp_path / "silver.trees").write_text("(TOP (S (NP (NN rain)) (VP (VBD fell)) (. .)))\n" * 90)
+    files = [
+        f"--{name}={tmp_path}/{file}"
+        for name, file in (("train", "gold.mrg"), ("dev", "dev.trees"), ("silver", "silver.trees"))
+    ]
+    flags = ["--problem=treebank", *files, "--silver_per_gold=2", "--skip_bad_trees", "--vocab_size=280", *FAST]
+    flags += ["--set=next_word=given", "--set=train_steps=4", f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run"]
+    code, _, err = command("t2t-trainer", *flags)
+    assert code == 0, err
+    assert "train: 135 pairs from" in err and "gold.mrg (1 broken trees skipped)" in err
+    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    final = {entry["kind"]: entry for entry in log}["dev_final"]
+    assert final["valid"] == final["well_formed"] == 100 and 0 <= final["f1"] <= 100
+
+
 def test_deterministic_runs_are_equal_to_the_bit(corpus, tmp_path):
     """In a process of its own, since TensorFlow stays deterministic once it was told to be."""
     code = "import sys; from t2t_lite.cli import arguments, trainer\n"
@@ -110,6 +130,8 @@ def test_dry_run_writes_nothing(command, tmp_path, monkeypatch):
     code, out, err = command("t2t-trainer", "--problem=wmt14_ende", "--hparams=big", "--dry_run")
     assert code == 0, err
     assert "214," in out and "37,000 x 1,024" in out and "GiB" in out and "300,000" in out
+    code, out, err = command("t2t-trainer", "--problem=toy_parsing", "--hparams=parsing", "--dry_run")
+    assert code == 0 and " and 100 sub-words" in out and "  100 x 1,024" in out, err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -127,6 +127,12 @@ def test_blocks_are_shuffled_and_whole(monkeypatch):
     assert not np.array_equal(blocks[0], blocks[1] - 100)
 
 
+def test_an_epoch_ends_without_waiting_for_the_tuner(source, vocabularies):
+    """TensorFlow's tuner sleeps for up to a minute, and an iterator cannot end meanwhile: too long to be waited for here."""
+    chunks = pipeline._encoded(source.dataset().batch(10), vocabularies, MAX_LENGTH)
+    assert chunks.options().autotune.enabled is False
+
+
 def test_streams(monkeypatch, sentences, vocabularies):
     """A corpus without end: what is held does not grow with it."""
     monkeypatch.setattr(pipeline, "_BLOCK", 200)

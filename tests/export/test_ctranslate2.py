@@ -85,7 +85,7 @@ def folder(run, tmp_path_factory):
 def outputs(folder, lines):
     """(text, score) that the example finds for the lines, in a process of its own without t2t_lite and TensorFlow."""
     assert len(EXAMPLE.splitlines()) == 10
-    code = EXAMPLE.replace('"models/ende/1", ["two hundred six"]', f"{str(folder)!r}, {lines!r}")
+    code = EXAMPLE.replace('"models/ende-ct2/1", ["two hundred six"]', f"{str(folder)!r}, {lines!r}")
     code = "import sys; sys.modules['t2t_lite'] = sys.modules['tensorflow'] = None\n" + code
     code += "    print(max(map(rank, result.hypotheses, result.scores))[1])\n"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8")

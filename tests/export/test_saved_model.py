@@ -18,7 +18,7 @@ from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies, Vocabulary
 from t2t_lite.decoding.decoder import Search
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata, saved_model
-from t2t_lite.export.signatures import Signatures
+from t2t_lite.export.signatures import NONE, Signatures
 
 OPTIONS = dict(beam_size=3, alpha=0.8, extra_length=7)
 WORDS = "the old boat drifts past seven quiet houses while rain falls on green hills and nobody waves".split()
@@ -90,7 +90,7 @@ def test_n_best(loaded, wanted):
     for line, scores, hypotheses in zip(texts(result["text"]), result["score"].numpy(), wanted, strict=True):
         missing = 3 - len(hypotheses)
         assert line == [h.text for h in hypotheses] + [""] * missing
-        np.testing.assert_allclose(scores, [h.score for h in hypotheses] + [-np.inf] * missing, atol=1e-4)
+        np.testing.assert_allclose(scores, [h.score for h in hypotheses] + [NONE] * missing, atol=1e-4)
     assert [len(hypotheses) for hypotheses in wanted[:2]] == [1, 1] and len(wanted[-1]) == 3
 
 
@@ -155,6 +155,14 @@ def test_an_empty_batch(loaded):
     assert loaded.signatures["score"](text=none, target=none)["score"].shape == [0]
 
 
+def test_ten_thousand_lines_and_two_thousand_words(loaded, model):
+    few = [sentence(i, 1 + i % 3) for i in range(7)] + [" ".join(WORDS * 120)[:12_000]]
+    wanted = [best.text for [best] in model.translate(few, **OPTIONS)]
+    assert len(few[-1].split()) > 2000
+    result = loaded.signatures["serving_default"](text=tf.constant((few[:7] * 1429)[:9_999] + few[7:]))
+    assert texts(result["text"]) == (wanted[:7] * 1429)[:9_999] + wanted[7:]
+
+
 def test_large_batches_are_cut(run, wanted, monkeypatch):
     """With room for few rows at a time, and so in many batches, the results are the same."""
     monkeypatch.setattr("t2t_lite.export.signatures.BATCH_TOKENS", 200)
@@ -172,6 +180,11 @@ def test_large_batches_are_cut(run, wanted, monkeypatch):
 
 
 def test_no_operation_is_for_xla_only(folder):
+    assert_serves_everywhere(folder)
+
+
+def assert_serves_everywhere(folder):
+    """All operations of the graph are those of TensorFlow's stock builds and of tensorflow_text, none is for XLA only."""
     saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     [graph] = saved.meta_graphs
     functions = graph.graph_def.library.function
@@ -242,19 +255,41 @@ def test_parsing(tmp_path):
     pairs = [problem.texts(*pair) for pair, _ in zip(problem.source("train").pairs(), range(200))]
     source, target = ([pair[side] for pair in pairs] for side in (0, 1))
     vocabularies = Vocabularies(Vocabulary.train(source, 420), Vocabulary.train(target, None, model_type="word"), shared=False)
-    run = untrained_run(tmp_path, problem, vocabularies, ends=True)
-    search = Search(**OPTIONS, n_best=1, sampling=None, constrained=True)
-    about = metadata.metadata(run, run.averaged, vocabularies, search)
-    assert "metadata.problem(metadata).output_text" in about["output_text"]
-    model = run.load_model(vocabularies)
+    run = untrained_run(tmp_path / "run", problem, vocabularies, ends=True, next_word="given")
+    folder = saved_model.export(run, tmp_path / "export", **OPTIONS)
+    assert_serves_everywhere(folder)
     lines = ["she slept .", " the  (old)\tdog\u00a0x {saw} [a] map ", "", "a\u2581b c", "\r\n\x0bthe map\x0c"]
-    translate = Signatures(model, vocabularies, problem, search).functions()["serving_default"]
-    result = translate(tf.constant(lines))
-    client = metadata.problem(about)
-    trees = [client.output_text(text, line) if line else "" for text, line in zip(texts(result["text"]), lines)]
-    wanted = [best for [best] in t2t_lite.load(run.path).translate(lines, **OPTIONS)]
-    assert trees == [best.text for best in wanted] and "(PRP" not in trees[0] and trees[0].count(" ") > 3
-    np.testing.assert_allclose(result["score"], [best.score for best in wanted], atol=1e-4)
+    found = saved_model.fresh_outputs(folder, lines)
+    model = t2t_lite.load(run.path)
+    wanted = [best for [best] in model.translate(lines, **OPTIONS)]
+    trees = trees_without_tensorflow(folder, found["text"], lines)
+    assert trees == [best.text for best in wanted] and trees[0].count(" ") > 3
+    np.testing.assert_allclose(found["score"], [best.score for best in wanted], atol=1e-4)
+    assert "metadata.problem(metadata).output_text" in metadata.read(folder)["output_text"]
+
+    signatures = tf.saved_model.load(folder).signatures
+    written = [i for i, text in enumerate(found["text"]) if text]
+    pairs = {"text": tf.constant([lines[i] for i in written]), "target": tf.constant([found["text"][i] for i in written])}
+    scores = signatures["score"](**pairs)["score"]
+    np.testing.assert_allclose(scores, [found["score"][i] for i in written], atol=1e-4)
+    attention = signatures["attention"](**pairs)
+    rows = attention["attention"].numpy().sum(-1)[attention["target_pieces"].numpy()[:, None].repeat(2, 1) != b""]
+    np.testing.assert_allclose(rows, 1, atol=1e-5)
+    assert texts(signatures["n_best"](text=pairs["text"])["text"][:, 0]) == texts(pairs["target"])
+
+
+def trees_without_tensorflow(folder, symbols, lines):
+    """What the problem that the metadata names makes of a model's outputs, in a process that cannot import TensorFlow."""
+    code = (
+        "import json, sys; sys.modules['tensorflow'] = sys.modules['keras'] = None\n"
+        "from t2t_lite.export import metadata\n"
+        f"problem = metadata.problem(metadata.read({str(folder)!r}))\n"
+        "print(json.dumps([problem.output_text(text, line) if line else '' for text, line in json.load(sys.stdin)]))"
+    )
+    pairs = json.dumps([*zip(symbols, lines)])
+    result = subprocess.run([sys.executable, "-c", code], input=pairs, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
 def test_input_texts_is_input_text_in_the_graph():

@@ -7,7 +7,7 @@ import pytest
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
-from t2t_lite.data.sources import MissingSplit
+from t2t_lite.data.sources import Generated, MissingSplit
 from t2t_lite.errors import UserError
 from t2t_lite.problems import toy_parsing
 from t2t_lite.trees.treebank import Mixed, TreebankFiles
@@ -38,10 +38,25 @@ def test_wsj_sections(wsj):
     problem = registry.problem("wsj_parsing", raw_dir=str(wsj))
     assert sentences(problem, "train") == [f"Rain{section}.{number}" for section in range(2, 22) for number in (1, 2)]
     assert (sentences(problem, "dev"), sentences(problem, "test")) == (["Rain22.1", "Rain22.2"], ["Rain23.1", "Rain23.2"])
-    direct = registry.problem("wsj_parsing", raw_dir=str(wsj / "parsed" / "mrg" / "wsj"))
+    upper = wsj / "PARSED"
+    (wsj / "parsed").rename(upper)
+    for file in upper.rglob("*.mrg"):
+        file.rename(file.with_name(file.name.upper()))
+    assert sentences(problem, "dev") == ["Rain22.1", "Rain22.2"]  # as older disks have it
+    direct = registry.problem("wsj_parsing", raw_dir=str(upper / "mrg" / "wsj"))
     assert sentences(direct, "dev") == ["Rain22.1", "Rain22.2"]
     assert problem.subwords() == 16_000 and registry.problem("wsj_parsing_semisup").subwords() == 32_000
     assert vars(problem.decoding) == {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
+
+
+def test_wsj_sections_in_a_file_each(tmp_path):
+    for section in range(2, 24):
+        (tmp_path / f"{section:02}.trees").write_text(CLEANED.replace("Rain", f"Rain{section}") + "\n")
+    problem = registry.problem("wsj_parsing", raw_dir=str(tmp_path))
+    assert (sentences(problem, "train")[-1], sentences(problem, "test")) == ("Rain21", ["Rain23"])
+    (tmp_path / "22.trees").unlink()
+    with pytest.raises(UserError, match="no such file: .*22; nearest"):
+        sentences(problem, "dev")
 
 
 def test_wsj_says_what_is_missing(tmp_path):
@@ -65,8 +80,14 @@ def test_silver_is_mixed_in_by_the_stated_rule(wsj):
     assert [name for name in found if name.startswith("silver")] == [f"silver{i}" for i in range(90)]
     assert found[2::3] == (gold + gold)[:45]  # after every second silver tree, and anew after the 40th
     assert sentences(problem, "dev") == ["Rain22.1", "Rain22.2"]
+    few = sentences(registry.problem("wsj_parsing_semisup", raw_dir=str(wsj), silver=(str(silver),)), "train")
+    assert [name for name in few if name.startswith("Rain")] == gold  # none is left out, so the silver comes several times
+    assert few[:12] == [*(f"silver{i}" for i in range(10)), gold[0], "silver10"] and few.count("silver0") == 5
     mixed = problem.source("train")
     assert isinstance(mixed, Mixed) and mixed.fingerprint() != mixed.silver.fingerprint()
+    empty = Mixed(TreebankFiles([silver]), Generated(lambda: iter([]), "nothing"), 2)
+    with pytest.raises(UserError, match="nothing: no trees; expected at least one"):
+        empty.check()
     with pytest.raises(UserError, match="silver_per_gold=0"):
         registry.problem("wsj_parsing_semisup", silver_per_gold=0)
 
@@ -80,6 +101,7 @@ def test_own_files(tmp_path):
     source = registry.problem("treebank", train=(str(tmp_path),), skip_bad_trees=True).source("train")
     assert isinstance(source, TreebankFiles)
     assert list(source.pairs()) == [(SENTENCE, CLEANED)] * 2 and source.skipped == 1
+    assert str(source) == f"{tmp_path} (1 broken trees skipped)"
     with pytest.raises(MissingSplit, match="treebank has no dev split; give --dev"):
         bad.source("dev")
     (tmp_path / "empty").mkdir()

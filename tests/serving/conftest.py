@@ -33,5 +33,5 @@ def parser(tmp_path_factory):
     pairs = [problem.texts(*pair) for pair, _ in zip(problem.source("train").pairs(), range(200))]
     source, target = ([pair[side] for pair in pairs] for side in (0, 1))
     vocabularies = Vocabularies(Vocabulary.train(source, 420), Vocabulary.train(target, None, model_type="word"), shared=False)
-    run = untrained_run(folder / "run", problem, vocabularies, ends=True)
+    run = untrained_run(folder / "run", problem, vocabularies, ends=True, next_word="given")
     return run, ServedModel(untrained_export(folder / "parser", run, **SEARCH))

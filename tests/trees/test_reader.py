@@ -45,6 +45,34 @@ def test_trees_on_one_line(file):
     assert lines(file("")) == lines(file("\n \n;; nothing\n")) == []
 
 
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("(S\n(NP (DT the) (NN cat))\n(VP (VBZ sleeps))\n)\n" + DOG, [CAT, DOG]),  # nothing indented
+        ("(\n(S (NN a))\n)\n(\n(S (NN b))\n)", ["( (S (NN a)))", "( (S (NN b)))"]),
+        (f"{CAT}\n(S\n(NP (NN x)\n)\n)\n\n{DOG}", [CAT, "(S (NP (NN x)))", DOG]),
+        ("   (TOP\n  (S (NN a)))\n(TOP (S (NN b)))", ["(TOP (S (NN a)))", "(TOP (S (NN b)))"]),  # the first line most
+        (f"  {CAT}\n  {DOG}\n", [CAT, DOG]),
+    ],
+)
+def test_indentation_is_free(file, text, expected):
+    assert lines(file(text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"  ;; hi\n{CAT}",
+        f"{CAT} ;; hi (there\n",
+        f"{CAT}\t# 1\n; hi\n// hi\n% hi",
+        "(S (NP (DT the) (NN cat)) ;; the subject\n  %% in between\n  (VP (VBZ sleeps)))",
+    ],
+)
+def test_comments(file, text):
+    assert lines(file(text)) == [CAT]
+    assert lines(file("(S (NN #) (NN ;) (NN //) (NN %x))")) == ["(S (NN #) (NN ;) (NN //) (NN %x))"]
+
+
 def test_markup_of_the_chinese_treebank(file):
     text = f"<DOC>\n<HEADLINE>\n<S ID=1>\n( (IP\n  (NP (NR 上海))\n  (VP (VV 开放))))\n</S>\n<S ID=2>\n{CAT}\n</S>\n</DOC>\n"
     assert lines(file(text)) == ["( (IP (NP (NR 上海)) (VP (VV 开放))))", CAT]
@@ -61,9 +89,9 @@ def test_markup_of_the_chinese_treebank(file):
         ("  (S1 (. .) (-LRB- -LRB-) (`` ``) ('' '') (: --) )\n", "S1", [".", "-LRB-", "``", "''", "--"]),
         ("(TOP (FRAG (X (SYM *)) (NP (NN x(y)))))", "TOP", ["*", "x(y)"]),
         (
-            "(NP (NN (2R)-butane(di(ol))) (NN f(g(x))) (NN a/b) (CD 1\\/2))",
+            "(NP (NN (2R)-butane(di(ol))) (NN f(g(h(x)))) (NN a/b) (CD 1\\/2))",
             "NP",
-            ["(2R)-butane(di(ol))", "f(g(x))", "a/b", "1\\/2"],
+            ["(2R)-butane(di(ol))", "f(g(h(x)))", "a/b", "1\\/2"],
         ),
         ("(PRN (-LRB- () (NN b) (-RRB- )))", "PRN", ["-LRB-", "b", "-RRB-"]),
         ("(NP (CD 1\u00a0000) (NN \u2028) (NN \x85ü) (NN [x]))", "NP", ["1\u00a0000", "\u2028", "\x85ü", "[x]"]),
@@ -100,6 +128,7 @@ def test_escapes():
         ("(S (NP (NN a))", "closing brackets missing: 1"),
         ("(S (NN a)))", "a closing bracket too many"),
         (") (S (NN a))", "a closing bracket too many"),
+        ("(TOP ))", "a closing bracket too many"),
         ("(S (NN a b))", "the word 'b' is not alone"),
         ("(S a (NN b))", "the word 'a' is not alone"),
         ("(S (NN b) a)", "the word 'a' is not alone"),
@@ -133,6 +162,8 @@ BROKEN = [  # a file, the line in which its broken tree starts, the trees around
     (f"{CAT} (S\n (NN a b))\n{DOG}", 1, [CAT, DOG]),
     (f"( (S\n  (NN a)))\n  (S\n (NN a b))\n{DOG}", 3, ["( (S (NN a)))", DOG]),  # a tree that is itself indented
     (f"{CAT}\n(S (NN a)", 2, [CAT]),
+    (f"  {CAT}\n  (S (NN a)\n  {DOG}", 2, [CAT, DOG]),  # all is indented
+    (f"{CAT}\n(TOP (NN a)\n(NP (NN b))\n{DOG}", 2, [CAT, "(NP (NN b))", DOG]),
 ]
 
 
@@ -148,6 +179,13 @@ def test_broken_tree_in_a_file(file, text, line, rest, end):
     assert lines(path, skip_bad=True, on_skip=errors.append) == rest
     assert [str(skipped) for skipped in errors] == [str(error.value)]
     assert lines(path, skip_bad=True) == rest
+
+
+def test_broken_trees_do_not_make_one(file):
+    """A line that begins as the tree before it does is another, so that two mistakes are two."""
+    errors = []
+    assert lines(file(f"( (S (NN a))\n( (S (NN b))))\n{DOG}"), skip_bad=True, on_skip=errors.append) == [DOG]
+    assert [str(error).split(":")[1] for error in errors] == ["1", "2"]
 
 
 def test_every_broken_tree_is_counted(file):
