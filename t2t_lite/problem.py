@@ -47,7 +47,10 @@ class Problem:
             if option not in fields:
                 takes = ", ".join(f"--{field}" for field in sorted(fields - fixed))
                 raise UserError(f"problem {name} takes no --{option}={value}; it takes {takes}")
-        return cls(name=name, **options)
+        # JSON, in which a run stores them, has lists only.
+        return cls(
+            name=name, **{option: tuple(value) if isinstance(value, list) else value for option, value in options.items()}
+        )
 
     @classmethod
     def variants(cls) -> dict[str, dict]:

@@ -108,6 +108,8 @@ def test_trains_a_parser(command, tmp_path):
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     final = {entry["kind"]: entry for entry in log}["dev_final"]
     assert final["valid"] == final["well_formed"] == 100 and 0 <= final["f1"] <= 100
+    code, _, err = command("t2t-trainer", *flags, "--set=train_steps=6")
+    assert code == 0 and "resuming at step 4" in err, err
 
 
 def test_deterministic_runs_are_equal_to_the_bit(corpus, tmp_path):
