@@ -1,7 +1,7 @@
 """Bracketed trees as treebanks hold them, read from files and text, and written on one line.
 
 Every word stands alone under its tag, `(NN cat)`. Brackets inside a word are part of it where they pair up, `(NN x(y))`.
-A bracket alone, `(-LRB- ()`, is read as the word -LRB-, which is what other tools can read, and written so.
+A bracket alone, `(-LRB- ()`, is read as the word -LRB-. What is written other tools can read too: -LRB- for every `(` in a word.
 """
 
 import collections
@@ -113,10 +113,7 @@ def parse_tree(text: str, name: str = "tree") -> Tree:
 
 
 def format_tree(tree: Tree) -> str:
-    """The tree on one line, as `parse_tree` reads it: `(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))`.
-
-    A round bracket in a word is written as its escape unless it is part of the word for the reader too, as in `x(y)`.
-    """
+    """The tree on one line: `(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))`. Round brackets in words are written as -LRB-, -RRB-."""
     pieces = []
     rest = [tree]
     while rest:  # not recursive: a wrong output may be nested deeper than Python's stack
@@ -124,7 +121,7 @@ def format_tree(tree: Tree) -> str:
         if node is None:
             pieces.append(")")
         elif isinstance(node, str):
-            pieces.append(f" {_readable(node)}")
+            pieces.append(f" {node.replace('(', '-LRB-').replace(')', '-RRB-')}")
         else:
             pieces.append(f" ({node.label()}")
             rest.append(None)
@@ -132,13 +129,19 @@ def format_tree(tree: Tree) -> str:
     return "".join(pieces).lstrip()
 
 
-def _readable(word: str) -> str:
-    if "(" not in word and ")" not in word or re.fullmatch(_WORD, word):
-        return word
-    return word.replace("(", "-LRB-").replace(")", "-RRB-")
-
-
 _SURPLUS = "a closing bracket too many; expected trees such as (S (NN cat))"
+
+
+def words(tree: Tree) -> list[str]:
+    """The words, as nltk's `leaves` gives them, of a tree however deep."""
+    found, rest = [], [tree]
+    while rest:
+        node = rest.pop()
+        if isinstance(node, str):
+            found.append(node)
+        else:
+            rest.extend(reversed(node))
+    return found
 
 
 class _Broken(Exception):

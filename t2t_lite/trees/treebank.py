@@ -44,13 +44,13 @@ class TreebankFiles(Source):
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         from t2t_lite.trees.cleaning import clean
-        from t2t_lite.trees.reader import format_tree, read_trees
+        from t2t_lite.trees.reader import format_tree, read_trees, words
 
         skipped = []
         for path in self.files():
             for tree in read_trees(path, skip_bad=self.skip_bad, on_skip=skipped.append):
                 if cleaned := clean(tree):
-                    yield " ".join(cleaned.leaves()), format_tree(cleaned)
+                    yield " ".join(words(cleaned)), format_tree(cleaned)
         self.skipped = len(skipped)
 
     def fingerprint(self):

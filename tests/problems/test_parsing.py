@@ -102,6 +102,10 @@ def test_own_files(tmp_path):
     assert isinstance(source, TreebankFiles)
     assert list(source.pairs()) == [(SENTENCE, CLEANED)] * 2 and source.skipped == 1
     assert str(source) == f"{tmp_path} (1 broken trees skipped)"
+    (tmp_path / "deep.trees").write_text("(S " * 3000 + "(NN a)" + ")" * 3000)
+    [(sentence, tree)] = registry.problem("treebank", train=(str(tmp_path / "deep.trees"),)).source("train").pairs()
+    assert sentence == "a" and tree.count("(S ") == 3000
+    (tmp_path / "deep.trees").unlink()
     with pytest.raises(MissingSplit, match="treebank has no dev split; give --dev"):
         bad.source("dev")
     (tmp_path / "empty").mkdir()
