@@ -92,7 +92,7 @@ class ParsingProblem(Problem):
         return format_tree(tree) if tree else ""
 
     def _cleaned(self, reference: str):
-        """The tree of a reference without what parsers are not to find, and under TOP, as those of treebanks are."""
+        """A reference as the trees of a split are: without what parsers are not to find, under TOP. None if that is nothing."""
         from t2t_lite.trees.cleaning import clean
         from t2t_lite.trees.reader import parse_tree
 
@@ -155,7 +155,7 @@ def words(line: str) -> list[str]:
 
 @register_problem
 class WsjParsing(ParsingProblem):
-    """Penn Treebank, WSJ sections 02-21, dev 22, test 23: the LDC's folders of .mrg files, in --raw_dir."""
+    """Penn Treebank, WSJ sections 02-21, dev 22, test 23: the LDC's folders of .mrg files, or a file each, in --raw_dir."""
 
     def gold(self, split):
         if self.raw_dir is None:
@@ -201,7 +201,10 @@ def _wsj_sections(raw_dir: Path, sections: Iterable[int]) -> list[Path]:
         folder = _below(raw_dir, below)
         if folder and _wsj_section(folder, 2):
             return [_wsj_section(folder, section) or folder / f"{section:02}" for section in sections]
-    raise UserError(f"{raw_dir}: holds no folders 02 to 23 of WSJ sections, nor does a folder wsj or parsed/mrg/wsj below it")
+    raise UserError(
+        f"{raw_dir}: holds no folders 02 to 23 of WSJ sections, or files 02.mrg to 23.mrg, nor does a folder wsj or "
+        "parsed/mrg/wsj below it"
+    )
 
 
 def _below(folder: Path, path: str) -> Path | None:
@@ -215,7 +218,7 @@ def _below(folder: Path, path: str) -> Path | None:
 
 def _wsj_section(folder: Path, section: int) -> Path | None:
     name = f"{section:02}"
-    files = (entry for entry in _entries(folder) if entry.name.startswith(f"{name}.") and holds_trees(entry))
+    files = (entry for entry in _entries(folder) if re.fullmatch(rf"{name}\.\w+(\.gz)?", entry.name) and holds_trees(entry))
     return folder / name if (folder / name).is_dir() else next(files, None)
 
 

@@ -125,8 +125,10 @@ def compare_ctranslate2(folder: str, lines: list[str], ours: list[str], referenc
     from t2t_lite.evaluation.bleu import corpus_bleu
 
     how = json.loads((Path(folder) / "metadata.json").read_text(encoding="utf-8"))
-    vocabulary = sentencepiece.SentencePieceProcessor(str(next(Path(folder).glob("*.model"))))
-    source = [vocabulary.encode(line, out_type=str) if line.strip() else [] for line in lines]
+    source_vocabulary, vocabulary = (
+        sentencepiece.SentencePieceProcessor(f"{folder}/{how['vocabularies'][side]['file']}") for side in ("source", "target")
+    )
+    source = [source_vocabulary.encode(line, out_type=str) if line.strip() else [] for line in lines]
     limit = max(map(len, source)) + 1 + how["extra_length"]
 
     def rank(pieces, score):

@@ -176,7 +176,8 @@ def _interact(decoder, options: dict, args) -> None:
             return
         except UnicodeEncodeError as error:  # of what stood for a wrong byte
             byte = ord(line[error.start]) & 0xFF
-            log(f"error: byte 0x{byte:02x} at position {error.start + 1} is not UTF-8; expected UTF-8 text")
+            position = len(line[: error.start].encode()) + 1
+            log(f"error: byte 0x{byte:02x} at position {position} is not UTF-8; expected UTF-8 text")
             continue
         [hypotheses] = decoder.translate([decoder.problem.tokenize(line) if args.tokenize else line], **options)
         print(_format(number, line, hypotheses, decoder.problem, args), end="", flush=True)

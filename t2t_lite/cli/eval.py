@@ -37,6 +37,8 @@ def evaluate() -> None:
     args = parser().parse_args()
     if bool(args.input) != bool(args.reference):
         raise UserError("--input and --reference go together")
+    if args.tags and args.no_decode:
+        raise UserError(f"--tags={args.tags} says how to score; expected no --no_decode with it")
     if args.input and args.split:
         raise UserError(f"--split={args.split} and --input={args.input}: give one of them")
     from t2t_lite.data.sources import TextFiles
@@ -86,7 +88,9 @@ def evaluate() -> None:
         print(json.dumps(figures))
     else:
         for name, value in figures.items():
-            print(f"{name:24} {f'{value:,.4f}' if isinstance(value, float) else value}")
+            print(
+                f"{name:24} {value if isinstance(value, str) else format(value, ',.4f' if isinstance(value, float) else ',')}"
+            )
 
 
 def _metric(problem, tags: str | None) -> str:
@@ -97,7 +101,7 @@ def _metric(problem, tags: str | None) -> str:
 
 
 def _references(problem, pairs: list[tuple[str, str]], name) -> Iterator[str]:
-    """The right outputs as the metric compares them. Raises UserError `name:line: ...` for one that is none."""
+    """The right outputs as the metric compares them. Raises UserError `name:number: ...` for one that is none."""
     for number, (_, target) in enumerate(pairs, 1):
         try:
             yield problem.reference_text(target)

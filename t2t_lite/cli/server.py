@@ -52,7 +52,7 @@ def parser() -> arguments.Parser:
     limit("max_line_length", "N", "characters of a line")
     limit("max_waiting_lines", "N", "lines of all requests that wait for the model")
     limit("max_batch_lines", "N", "lines that the model gets at once")
-    limit("timeout", "S", "seconds that a client may take to send a request")
+    limit("timeout", "S", "seconds that a client may take to send a request, and may read nothing of the answer")
     return parser
 
 

@@ -90,8 +90,9 @@ def bracketing(hypotheses: Sequence[str], references: Sequence[str], gold_tags: 
     """The figures of trees, a line of text each, with COLLINS's parameters; the leaves have the gold tags or their own.
 
     Percentages, but for `crossing`, the average number of crossing brackets; those ending in `_40` are about sentences of at
-    most 40 words; `tagging_accuracy` is told of their own tags only. `valid` is the percentage of hypotheses that the others are about: EVALB leaves out those whose words differ
-    from the reference's, whose brackets don't pair up, or that are empty. Raises UserError if there are no lines.
+    most 40 words. `tagging_accuracy` comes with their own tags only. `valid` is the percentage of hypotheses that the others are
+    about: EVALB leaves out those whose words differ from the reference's, whose brackets don't pair up, or that are empty.
+    Raises UserError if there are no lines.
     """
     if not hypotheses:
         raise UserError("no lines to score; expected at least one")

@@ -13,7 +13,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.evaluation.evalb_parameters import Parameters
 
 _BLANK, _TEXT = r"[ \t\n\v\f\r]", r"[^ \t\n\v\f\r()]"
-# Brackets that pair up inside a word, x(y), are part of it, as for t2t_lite.trees.reader; EVALB gives up there.
+# Brackets that pair up inside a word, x(y), are part of it, though not one in the other; EVALB gives up there.
 _WORD = rf"(?>(?:\({_TEXT}*\))*{_TEXT}+(?:\({_TEXT}*\)|{_TEXT}+)*)?"
 _TOKEN = re.compile(
     rf"\(({_TEXT}*)(?:{_BLANK}+({_WORD})(\)))?"  # 1: label; 2, 3: its word and what ends it, or nothing: a constituent opens

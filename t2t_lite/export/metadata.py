@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # clients read metadata without TensorFlow
 
 FILE = "assets.extra/metadata.json"  # TensorFlow Serving leaves that folder to its users
 CTRANSLATE2_FILE = "metadata.json"
+# Score of a place among the N best that no hypothesis takes: the lowest float32, since -inf is no number of JSON's.
+NO_SCORE = -3.4028234663852886e38
 
 
 def metadata(run: Run, weights: Path, vocabularies: Vocabularies, search: Search) -> dict:

@@ -75,7 +75,7 @@ def write(folder: Path, model: Transformer, vocabularies: Vocabularies, signatur
         module.vocabularies = [tf.saved_model.Asset(str(file)) for file in sorted(Path(files).iterdir())]
         try:
             tf.saved_model.save(module, str(folder), signatures=functions)
-        except tf.errors.OpError as error:  # a full disk, a folder that may not be written
+        except (tf.errors.PermissionDeniedError, tf.errors.ResourceExhaustedError, tf.errors.FailedPreconditionError) as error:
             raise UserError(f"--export_dir {folder.parent}: {error.message}") from None
     file = folder / metadata.FILE
     file.parent.mkdir()

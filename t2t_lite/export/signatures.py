@@ -12,10 +12,10 @@ from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies, Vocabulary
 from t2t_lite.decoding.beam_search import length_penalty
 from t2t_lite.decoding.decoder import BATCH_TOKENS, Search, row_tokens, run_search
 from t2t_lite.evaluation.perplexity import SCORE_TOKENS, score_batch
+from t2t_lite.export.metadata import NO_SCORE
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem
 
-NONE = tf.float32.min  # score of a place among the N best that no hypothesis takes: -inf is no number of JSON's
 # What Python's str.isspace calls blank, and so the decoder.
 _BLANK = r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
 
@@ -118,7 +118,7 @@ class Signatures:
             lines = self._vocabularies.target.decode(tf.reshape(outputs, [-1, shape[2]]))
             # One output is one line, so line ends that the model spells out become spaces.
             lines = tf.reshape(tf.strings.regex_replace(lines, r"[\r\n]", " "), shape[:2])
-            return tf.where(log_probs > NONE, lines, "")
+            return tf.where(log_probs > NO_SCORE, lines, "")
 
         inputs, blank = self._source(text), tf.strings.regex_full_match(text, _BLANK)
         outputs, score, log_prob = self._search(inputs, blank, n_best, texts, tf.fill([tf.size(text), n_best], ""))
@@ -144,10 +144,12 @@ class Signatures:
             ids, limits = tf.gather(inputs, rows)[:, :longest], tf.gather(lengths, rows) + search.extra_length
             free = tf.fill([tf.size(rows), longest + search.extra_length], PAD)
             found = run_search(self._model, self._grammar, search, False, ids, free, limits)
-            return kept(found.ids, found.log_probs), *(tf.maximum(figure, NONE) for figure in (found.scores, found.log_probs))
+            return kept(found.ids, found.log_probs), *(
+                tf.maximum(figure, NO_SCORE) for figure in (found.scores, found.log_probs)
+            )
 
         rows = tf.where(~empty)[:, 0]
-        none = tf.tile([[0.0] + [NONE] * (n_best - 1)], [tf.size(empty), 1])
+        none = tf.tile([[0.0] + [NO_SCORE] * (n_best - 1)], [tf.size(empty), 1])
         return _in_batches(rows, lengths, BATCH_TOKENS, lambda length: row_tokens(search, length), run, [nothing, none, none])
 
     def _source(self, text: tf.Tensor) -> tf.Tensor:

@@ -33,16 +33,17 @@ def run(service: Service, app, listening: socket.socket, ready: Callable[[], Non
 
 class _Connection(H11Protocol):
     """A connection that is closed unless the headers of each request arrive within `timeout_keep_alive` seconds, and where
-    the client reads none of its answer for as long.
+    the client reads so little of its answer that the system takes nothing more of it for as long.
 
     uvicorn gives that time for the headers' first byte only.
     """
 
     _deadline: asyncio.TimerHandle | None = None  # of the headers
-    _reading: asyncio.TimerHandle | None = None  # until the client must have read something
+    _reading: asyncio.TimerHandle | None = None  # of the client's reading, while the system has not taken all of its answer
 
     def connection_made(self, transport):
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # or pause_writing would be told only of what is more than 64 KiB
         self._expect_headers()
 
     def data_received(self, data):
@@ -64,7 +65,7 @@ class _Connection(H11Protocol):
         self._reading.cancel()
 
     def _expect_reading(self, unread: int) -> None:
-        """Ends the connection if after a while as many bytes are unread."""
+        """Ends the connection if after a while as many bytes still wait for the system."""
 
         def check():
             if (now := self.transport.get_write_buffer_size()) < unread:

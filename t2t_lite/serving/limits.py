@@ -17,7 +17,7 @@ class Limits:
     max_line_length: int = 20_000  # characters of a text, numbers of a row of ids
     max_waiting_lines: int = 20_000  # of all requests together, that no call of the model has begun
     max_batch_lines: int = 64  # in a call of the model
-    timeout: float = 30.0  # seconds that a client may take to send a request, and from one to the next
+    timeout: float = 30.0  # seconds that a client may take to send a request, from one to the next, and may read nothing
 
     def __post_init__(self):
         for field in dataclasses.fields(self):

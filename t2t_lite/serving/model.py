@@ -13,7 +13,6 @@ from tensorflow.core.protobuf import saved_model_pb2
 from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
-from t2t_lite.export.signatures import NONE
 from t2t_lite.problem import Problem
 from t2t_lite.quiet import native_stderr_silenced
 
@@ -91,7 +90,7 @@ class ServedModel:
     def _row(self, signature: str, row: dict, outputs: dict[str, np.ndarray]) -> dict:
         """One row's outputs without the padding that its neighbours made necessary."""
         if signature == "n_best":
-            found = outputs["log_prob"] > NONE
+            found = outputs["log_prob"] > metadata.NO_SCORE
             outputs = {name: array[found] for name, array in outputs.items()}
         elif signature == "ids":
             outputs["ids"] = np.trim_zeros(outputs["ids"], "b")

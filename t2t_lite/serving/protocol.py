@@ -1,8 +1,9 @@
 """TensorFlow Serving's JSON (https://www.tensorflow.org/tfx/serving/api_rest): a request's body to rows, answers to a body.
 
 Row form, {"instances": [...]} -> {"predictions": [...]}: an instance is an object of the signature's inputs, or, where it has but
-one, its value; a string may be {"b64": its bytes in base64}; a prediction is an object of the outputs, or the value of the only one. Column form, {"inputs": ...} ->
-{"outputs": ...}: lists, one value a row, by the names of inputs and outputs, or the list of the only one.
+one, its value; a prediction is an object of the outputs, or the value of the only one. Column form, {"inputs": ...} ->
+{"outputs": ...}: lists, one value a row, by the names of inputs and outputs, or the list of the only one. A string that is
+an input may also be {"b64": its bytes in base64}.
 """
 
 import base64
@@ -118,7 +119,7 @@ def _instances(instances, names: list[str]) -> list[dict]:
         raise UserError(f"instances: {_type(instances)}; expected a list")
     rows = []
     for number, instance in enumerate(instances):
-        if not isinstance(instance, dict) or instance.keys() == {_BASE64}:
+        if not isinstance(instance, dict) or len(names) == 1 and instance.keys() == {_BASE64}:
             if len(names) != 1:
                 raise UserError(f"instances[{number}]: {_type(instance)}; expected an object of {_listed(names)}")
             instance = {names[0]: instance}

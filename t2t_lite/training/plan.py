@@ -52,7 +52,9 @@ def _vocabulary_sizes(run: Run) -> tuple[int, int]:
         from t2t_lite.data.tokenizer import Vocabulary
 
         source = Vocabulary.load(run.problem.vocab).size
-    return source, 100 if run.problem.target_subword_model == "word" else source
+    if run.problem.target_subword_model == "word":
+        return source, 100
+    return source, source if run.problem.shared_vocabulary else run.problem.subwords()
 
 
 def _common(run: Run, strategy, precision: str, xla: bool, why: str) -> list[str]:

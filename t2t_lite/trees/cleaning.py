@@ -18,10 +18,8 @@ def clean(tree: Tree) -> Tree | None:
       added.
     - Labels lose function tags and indices (see `bare_label`). Unary chains stay, X over X too.
     """
-    top, children = Tree(TOP, ()), (tree,)
-    while len(children) == 1 and children[0].label() in _ROOTS and not _is_word(children[0]):
-        children = children[0]
-    open_ = [(top, iter(children))]
+    top = Tree(TOP, ())
+    open_ = [(top, iter((tree,)))]
     while open_:
         copy, children = open_[-1]
         for node in children:
@@ -38,6 +36,8 @@ def clean(tree: Tree) -> Tree | None:
             open_.pop()
             if not copy and open_:
                 open_[-1][0].pop()
+    while len(top) == 1 and top[0].label() in _ROOTS and not _is_word(top[0]):
+        top = Tree(TOP, top[0])
     return top if top else None
 
 

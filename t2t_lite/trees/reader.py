@@ -1,7 +1,8 @@
 """Bracketed trees as treebanks hold them, read from files and text, and written on one line.
 
 Every word stands alone under its tag, `(NN cat)`. Brackets inside a word are part of it where they pair up, `(NN x(y))`.
-A bracket alone, `(-LRB- ()`, is read as the word -LRB-. What is written other tools can read too: -LRB- for every `(` in a word.
+A bracket alone, `(-LRB- ()`, is read as the word -LRB-. What is written other tools can read too: -LRB- and
+-RRB- for every round bracket in a word.
 """
 
 import collections
@@ -29,7 +30,10 @@ _TOKEN = re.compile(
 _COMMENT_LINES = ";", "%", "#", "//", "*", "<"
 _INDENTED_COMMENTS = ";;", "%%"
 _COMMENT_AFTER_BRACKET = re.compile(r"(?<=\))[ \t]+(?:[;%#]|//).*")
-_MAX_JOINED = 1000  # lines of a tree that begin with a bracket without being indented
+_MAX_JOINED = 1000  # blocks of lines, see `_blocks`, that may make one tree
+
+_BRACKET_WORD = re.compile(rf"(?<={_TEXT}){_BLANK}+[()](?=\))")  # the word of `(-RRB- ))`
+_SURPLUS = "a closing bracket too many; expected trees such as (S (NN cat))"
 
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 _UNESCAPES = {escape: bracket for bracket, escape in _ESCAPES.items()}
@@ -49,11 +53,14 @@ def read_trees(path, *, skip_bad: bool = False, on_skip: Callable[[UserError], N
     """The trees of a file, plain or `.gz`, as they are in it: over many lines, one a line, or several a line.
 
     A line that begins with a bracket, indented no more than the one before that did, begins a tree; where that leaves a tree
-    without all its closing brackets, the lines up to the next that begins with the same label are read as part of it. A tree
-    that is broken (brackets that do not pair up, words without a tag of their own, constituents without words) raises UserError
-    `path:line: ...` with the line it starts in. With `skip_bad` that error goes to `on_skip` instead, and reading goes on at
-    the next line that begins a tree. A tree that is nothing but a root, `(TOP)`, is no error: parsers write it where they
-    found none.
+    without all its closing brackets, the lines up to the next that begins with the same label are read as part of it, if that
+    makes it whole. Comments are left out: lines that begin with `;`, `%`, `#`, `//`, `*` or `<`, and what follows one of the
+    first four after a bracket and a blank.
+
+    A tree that is broken (brackets that do not pair up, words without a tag of their own, constituents without words) raises
+    UserError `path:line: ...` with the line it starts in. With `skip_bad` that error goes to `on_skip` instead, and reading
+    goes on at the next line that begins a tree. A tree that is nothing but a root, `(TOP)`, is no error: parsers write it
+    where they found none.
     """
     waiting = collections.deque()  # blocks that were looked at already
     blocks = _blocks(read_lines(Path(path)))
@@ -98,6 +105,7 @@ def _joined(text: str, waiting: collections.deque, blocks: Iterator) -> Tree | N
 
 
 def _depth(text: str) -> int:
+    text = _BRACKET_WORD.sub("", text)
     return text.count("(") - text.count(")")
 
 
@@ -113,7 +121,7 @@ def parse_tree(text: str, name: str = "tree") -> Tree:
 
 
 def format_tree(tree: Tree) -> str:
-    """The tree on one line: `(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))`. Round brackets in words are written as -LRB-, -RRB-."""
+    """The tree on one line, `(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))`, with -LRB- and -RRB- for round brackets in words."""
     pieces = []
     rest = [tree]
     while rest:  # not recursive: a wrong output may be nested deeper than Python's stack
@@ -127,9 +135,6 @@ def format_tree(tree: Tree) -> str:
             rest.append(None)
             rest.extend(reversed(node))
     return "".join(pieces).lstrip()
-
-
-_SURPLUS = "a closing bracket too many; expected trees such as (S (NN cat))"
 
 
 def words(tree: Tree) -> list[str]:

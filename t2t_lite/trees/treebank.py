@@ -74,18 +74,20 @@ class Mixed(Source):
 
         def endless(source):
             while True:
-                pair = None
+                last = None  # is known as such only when no other follows
                 for pair in source.pairs():
-                    yield pair
-                if pair is None:
+                    if last:
+                        yield last
+                    last = pair
+                if not last:
                     raise UserError(f"{source}: no trees; expected at least one")
                 through.add(source)
+                yield last
 
         for side in itertools.cycle([endless(self.silver)] * self.silver_per_gold + [endless(self.gold)]):
-            pair = next(side)
+            yield next(side)
             if len(through) == 2:
                 return
-            yield pair
 
     def fingerprint(self):
         return digest("mixed", str(self.silver_per_gold), self.gold.fingerprint(), self.silver.fingerprint())

@@ -92,9 +92,9 @@ def test_sampling_and_interactive(command):
     flags = "--sampling", "--temperature", "2", "--top_k", "20"
     drawn = command(*flags, stdin=b"some words\n")[1]
     assert command(*flags, "--seed", "1", stdin=b"some words\n")[1] == drawn
-    code, out, err = command("--interactive", "--beam_size", "1", stdin=b"some words\n\nbad \xff\nmore")
+    code, out, err = command("--interactive", "--beam_size", "1", stdin=b"some words\n\nb\xc3\xa9d \xff\nmore")
     assert code == 0 and out.count("\n") == 3 and out.split("\n")[1] == ""
-    assert err.endswith("error: byte 0xff at position 5 is not UTF-8; expected UTF-8 text\n")
+    assert err.endswith("error: byte 0xff at position 6 is not UTF-8; expected UTF-8 text\n")
 
 
 def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):

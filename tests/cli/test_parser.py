@@ -87,6 +87,8 @@ def test_eval_of_files_cleans_the_references(command, tmp_path):
     """As they are cleaned in a split: other roots, traces and function tags change nothing. An empty line is one without tree."""
     (tmp_path / "in").write_text(f"\n{SENTENCE}\n" * 2)
     raw = TREE.replace("TOP", "S1").replace("(NP (NP", "(NP-SBJ-1 (NP").replace("(. .)", "(NP (-NONE- *)) (. .)")
+    problem = registry.problem("treebank")
+    assert [problem.reference_text(text) for text in (raw, "", "(TOP)")] == [TREE, "", ""]
     figures = []
     for reference in TREE, raw:
         (tmp_path / "reference").write_text(f"\n{reference}\n(TOP)\n{reference}\n")

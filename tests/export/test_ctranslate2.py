@@ -106,7 +106,7 @@ def test_metadata_and_vocabulary_travel_along(folder, run):
     about = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
     assert {name: about[name] for name in OPTIONS} == OPTIONS and about["weights"] == "averaged.safetensors"
     assert about["quantization"] is None and about["input_text"] is None and about["ctranslate2"] == package.__version__
-    assert metadata.problem(about).name == "spelled_numbers_ende"
+    assert metadata.read(folder) == about and metadata.problem(about).name == "spelled_numbers_ende"
     assert (folder / "vocab.model").read_bytes() == (run.path / "vocab.model").read_bytes()
     pieces = json.loads((folder / "shared_vocabulary.json").read_text(encoding="utf-8"))
     assert pieces[:3] == ["<pad>", "</s>", "<unk>"] and len(pieces) == len(set(pieces)) == 340

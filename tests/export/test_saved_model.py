@@ -18,7 +18,7 @@ from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies, Vocabulary
 from t2t_lite.decoding.decoder import Search
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata, saved_model
-from t2t_lite.export.signatures import NONE, Signatures
+from t2t_lite.export.signatures import Signatures
 
 OPTIONS = dict(beam_size=3, alpha=0.8, extra_length=7)
 WORDS = "the old boat drifts past seven quiet houses while rain falls on green hills and nobody waves".split()
@@ -90,7 +90,7 @@ def test_n_best(loaded, wanted):
     for line, scores, hypotheses in zip(texts(result["text"]), result["score"].numpy(), wanted, strict=True):
         missing = 3 - len(hypotheses)
         assert line == [h.text for h in hypotheses] + [""] * missing
-        np.testing.assert_allclose(scores, [h.score for h in hypotheses] + [NONE] * missing, atol=1e-4)
+        np.testing.assert_allclose(scores, [h.score for h in hypotheses] + [metadata.NO_SCORE] * missing, atol=1e-4)
     assert [len(hypotheses) for hypotheses in wanted[:2]] == [1, 1] and len(wanted[-1]) == 3
 
 
@@ -236,6 +236,16 @@ def test_a_difference_leaves_nothing(run, tmp_path, monkeypatch):
     monkeypatch.setattr(saved_model, "fresh_outputs", wrong)
     with pytest.raises(UserError, match="differs from the decoder, nothing is written: .* gives 'wrong' with score 0.000000"):
         saved_model.export(run, tmp_path / "new" / "export", beam_size=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(run, tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise tf.errors.ResourceExhaustedError(None, None, "no space left")
+
+    monkeypatch.setattr(tf.saved_model, "save", full)
+    with pytest.raises(UserError, match=f"^--export_dir {tmp_path}/new: no space left$"):
+        saved_model.export(run, tmp_path / "new", beam_size=1)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,6 +1,7 @@
 """The application, without a socket: routes, answers, limits, errors, health and metrics."""
 
 import asyncio
+import base64
 import dataclasses
 import json
 import re
@@ -179,6 +180,13 @@ def test_n_best_has_no_places_without_a_hypothesis(kind, request, translator, pa
         assert value["score"] == pytest.approx([h.score for h in hypotheses], abs=1e-4)
         assert value["log_prob"] == pytest.approx([h.log_prob for h in hypotheses], abs=1e-4)
     assert [len(value["text"]) for value in found if value["text"] == [""]] == [1] * sum(not line.strip() for line in lines)
+
+
+def test_strings_in_base64_and_the_default_signature(numbers):
+    wanted = numbers.predict(instances=["a slow train", "\u6f22"])
+    coded = [{"b64": base64.b64encode(text.encode()).decode()} for text in ("a slow train", "\u6f22")]
+    assert numbers.predict("", instances=coded) == numbers.predict(instances=[{"text": text} for text in coded]) == wanted
+    assert numbers.predict(inputs={"text": coded})["text"] == [value["text"] for value in wanted]
 
 
 def test_ids_have_no_padding(numbers, translator):

@@ -34,6 +34,7 @@ from t2t_lite.trees.reader import format_tree, parse_tree
         ("(NP-SBJ (NP (NP (NN NP-1))))", "(TOP (NP (NP (NP (NN NP-1)))))"),
         ("(TOP (TOP (NN a)))", "(TOP (NN a))"),
         ("( (ROOT (S1 (S (NN a)))))", "(TOP (S (NN a)))"),
+        ("( (X (-NONE- *)) (S1-X (S (NN a))))", "(TOP (S (NN a)))"),
         ("( (S1 (NN a)) (S1 (NN b)))", "(TOP (S1 (NN a)) (S1 (NN b)))"),
         ("(S ( (NN a)))", "(TOP (S ( (NN a))))"),
     ],

@@ -51,6 +51,7 @@ def test_trees_on_one_line(file):
         ("(S\n(NP (DT the) (NN cat))\n(VP (VBZ sleeps))\n)\n" + DOG, [CAT, DOG]),  # nothing indented
         ("(\n(S (NN a))\n)\n(\n(S (NN b))\n)", ["( (S (NN a)))", "( (S (NN b)))"]),
         (f"{CAT}\n(S\n(NP (NN x)\n)\n)\n\n{DOG}", [CAT, "(S (NP (NN x)))", DOG]),
+        ("(S\n(LST (-RRB- )))\n(NP (NN x))\n)", ["(S (LST (-RRB- -RRB-)) (NP (NN x)))"]),
         ("   (TOP\n  (S (NN a)))\n(TOP (S (NN b)))", ["(TOP (S (NN a)))", "(TOP (S (NN b)))"]),  # the first line most
         (f"  {CAT}\n  {DOG}\n", [CAT, DOG]),
     ],
@@ -184,8 +185,7 @@ def test_broken_tree_in_a_file(file, text, line, rest, end):
     assert lines(path, skip_bad=True) == rest
 
 
-def test_broken_trees_do_not_make_one(file):
-    """A line that begins as the tree before it does is another, so that two mistakes are two."""
+def test_a_line_that_begins_as_the_broken_tree_before_it_is_another_tree(file):
     errors = []
     assert lines(file(f"( (S (NN a))\n( (S (NN b))))\n{DOG}"), skip_bad=True, on_skip=errors.append) == [DOG]
     assert [str(error).split(":")[1] for error in errors] == ["1", "2"]
