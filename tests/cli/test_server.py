@@ -126,7 +126,7 @@ def test_slow_clients_hold_up_nobody_and_end(port, unchanged):
 
 
 def test_clients_that_do_not_read_end(port, unchanged):
-    text = "many " * 450
+    text = "many " * 495
     message = {"signature_name": "attention", "instances": [{"text": text, "target": text}]}
     status, answer = Client(port).post(json.dumps(message).encode())
     assert status == 200 and len(json.dumps(answer)) > 4_500_000  # more than the system takes for a client
