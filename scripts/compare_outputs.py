@@ -2,9 +2,9 @@
 
 python scripts/compare_outputs.py --output_dir RUN --export_dir EXPORT --input FILE     # EXPORT: of the same run, a SavedModel
 
-Each gets the lines in batches of 1, 7 and 64, and all at once; t2t-decoder makes its own batches, and of one where that is asked for. Compared with
-the API on all of them, a text may differ only where the two best scores lie within 1e-4, and a score by 1e-4. Prints what
-differs; exit code 1 for any other difference, and for more than --allowed lines.
+Each gets the lines in batches of 1, 7 and 64, and all at once; t2t-decoder makes its own batches, and of one where that is asked
+for. Compared with the API on all of them, a text may differ only where the two best scores lie within 1e-4, and a score by
+1e-4. Prints what differs; exit code 1 for any other difference, and for more than --allowed lines.
 
 With --ctranslate2 DIR/1 ... and --reference FILE also: how many lines of these exports are equal, and sacreBLEU of both.
 """
