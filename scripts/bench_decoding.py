@@ -3,8 +3,8 @@
 python scripts/bench_decoding.py --output_dir RUN --input FILE [--ctranslate2 EXPORT/1 ...] [--opennmt ONMT_MAIN CONFIG]
 
 Start-up and the first pass, which traces the graphs, are not counted. Beside each figure stands the floor: the multiply-adds
-that the outputs need, divided by the machine's rate of float32 matrix products. Peers, as columns of their own: exports of
-t2t-exporter --format=ctranslate2, and OpenNMT-tf in an environment of its own.
+that the outputs need, divided by the machine's rate of matrix products in that precision. Peers, as columns of their own:
+exports of t2t-exporter --format=ctranslate2, and OpenNMT-tf in an environment of its own.
 """
 
 import argparse
@@ -17,7 +17,10 @@ import re
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from t2t_lite.cli.arguments import start_tensorflow
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -30,6 +33,7 @@ def main():
     parser.add_argument("--output_dir", required=True, metavar="RUN", help="a trained run")
     parser.add_argument("--input", required=True, metavar="FILE", help="sentences, a line each")
     parser.add_argument("--beam_size", type=int, default=4)
+    parser.add_argument("--precision", nargs="+", default=["float32", "bfloat16"], metavar="P", help="of the model (both)")
     parser.add_argument("--alone", type=int, default=100, metavar="N", help="sentences decoded one at a time")
     parser.add_argument("--profile", action="store_true", help="what the time is spent on, by operation")
     parser.add_argument("--ctranslate2", nargs="+", default=[], metavar="DIR", help="CTranslate2 exports of the same run")
@@ -37,48 +41,56 @@ def main():
     args = parser.parse_args()
     lines = Path(args.input).read_text(encoding="utf-8").splitlines()
 
-    import t2t_lite
-
-    model = t2t_lite.load(args.output_dir)
-    rate = matrix_rate()
-    print(f"float32 matrix products: {rate / 1e9:,.0f} GFLOP/s")
-
-    def translate(lines):
-        return model.translate(lines, beam_size=args.beam_size)
-
-    translate(lines)
-    outputs, seconds = timed(translate, lines)
-    report("t2t_lite, whole file", len(lines), seconds, multiply_adds(model, lines, outputs, args.beam_size) / rate * 2)
     some = lines[: args.alone]
-    with multiprocessing.get_context("spawn").Pool(1) as process:
-        outputs, seconds = process.apply(alone, [args.output_dir, some, args.beam_size])
-    report(
-        "t2t_lite, one at a time, one thread",
-        len(some),
-        seconds,
-        multiply_adds(model, some, outputs, args.beam_size) / rate * 2,
-    )
-    report("t2t_lite, base, one batch", BASE["sentences"], *base(args.beam_size, rate))
-    if args.profile:
-        profile(translate, lines)
+    for precision in args.precision:
+        rate = in_a_process(matrix_rate, precision)
+        print(f"{precision} matrix products: {rate / 1e9:,.0f} GFLOP/s")
+        for name, sentences, measure, *arguments in (
+            ("whole file", len(lines), whole, args.output_dir, lines, args.beam_size, precision, args.profile),
+            ("one at a time, one thread", len(some), alone, args.output_dir, some, args.beam_size, precision),
+            ("base sizes", BASE["sentences"], base, args.beam_size, precision),
+        ):
+            seconds, adds = in_a_process(measure, *arguments)
+            report(f"t2t_lite {precision}, {name}", sentences, seconds, adds * 2 / rate)
     for folder in args.ctranslate2:
         ctranslate2(folder, lines, some, args.beam_size)
     if args.opennmt:
         report("OpenNMT-tf, whole file", len(lines), opennmt(*args.opennmt, args.input))
 
 
-def alone(output_dir, lines, beam_size):
-    """The lines one at a time, as `t2t-decoder --interactive` does: (outputs, seconds), in a process with one thread."""
-    import tensorflow as tf
+def in_a_process(function, *arguments):
+    """One of its own, since TensorFlow's threads are chosen once."""
+    with multiprocessing.get_context("spawn").Pool(1) as process:
+        return process.apply(function, arguments)
 
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+
+def whole(output_dir, lines, beam_size, precision, profiled):
+    """(seconds, multiply-adds) of all lines at once, with threads as t2t-decoder has them."""
+    start_tensorflow(together=False)
     import t2t_lite
 
-    model = t2t_lite.load(output_dir)
+    model = t2t_lite.load(output_dir, precision=precision)
+
+    def translate():
+        return model.translate(lines, beam_size=beam_size)
+
+    translate()
+    outputs, seconds = timed(translate)
+    if profiled:
+        profile(translate)
+    return seconds, multiply_adds(model, lines, outputs, beam_size)
+
+
+def alone(output_dir, lines, beam_size, precision):
+    """Those of the lines one at a time, as `t2t-decoder --interactive` does."""
+    start_tensorflow(1)
+    import t2t_lite
+
+    model = t2t_lite.load(output_dir, precision=precision)
     for line in lines[:10]:
         model.translate([line], beam_size=beam_size)
-    return timed(lambda: [model.translate([line], beam_size=beam_size)[0] for line in lines])
+    outputs, seconds = timed(lambda: [model.translate([line], beam_size=beam_size)[0] for line in lines])
+    return seconds, multiply_adds(model, lines, outputs, beam_size)
 
 
 def timed(function, *arguments):
@@ -89,15 +101,16 @@ def timed(function, *arguments):
 
 def report(name, sentences, seconds, floor=None):
     ratio = f"  {seconds / floor:6.1f} times the floor" if floor else ""
-    print(f"{name:36} {sentences / seconds:8.1f} sentences/s{ratio}", flush=True)
+    print(f"{name:46} {sentences / seconds:8.1f} sentences/s{ratio}", flush=True)
 
 
-def matrix_rate() -> float:
-    """FLOP/s, two a multiply-add, of large float32 matrix products: the best of several."""
+def matrix_rate(precision) -> float:
+    """FLOP/s, two a multiply-add, of large matrix products: the best of several."""
+    start_tensorflow()
     import tensorflow as tf
 
     size = 2048
-    matrix = tf.random.normal([size, size])
+    matrix = tf.cast(tf.random.normal([size, size]), precision)
     return 2 * size**3 / min(timed(lambda: tf.matmul(matrix, matrix).numpy())[1] for _ in range(8))
 
 
@@ -119,8 +132,9 @@ def count(h, vocabulary, source, target, beam_size) -> int:
     return int(encoder + memory + beam_size * target * step)
 
 
-def base(beam_size, rate):
-    """(seconds, floor) of one batch through the untrained base model, whose outputs all reach their limit."""
+def base(beam_size, precision):
+    """Those of one batch through the untrained base model, whose outputs all reach their limit; each core takes its share."""
+    start_tensorflow(together=False)
     import numpy as np
     import tensorflow as tf
 
@@ -129,29 +143,36 @@ def base(beam_size, rate):
     from t2t_lite.models.transformer import Transformer
 
     h = HParams()
-    model = Transformer(h, BASE["vocabulary"], BASE["vocabulary"], shared=True)
+    model = Transformer(h, BASE["vocabulary"], BASE["vocabulary"], shared=True, dtype=precision)
     search = Search(beam_size, 0.6, BASE["steps"] - BASE["source"], 1, None, False)
     inputs = np.random.default_rng(1).integers(3, BASE["vocabulary"], [BASE["sentences"], BASE["source"]]).astype(np.int32)
     inputs[:, -1] = 1
-    free, limits = np.zeros([len(inputs), BASE["steps"]], np.int32), np.full([len(inputs)], BASE["steps"], np.int32)
-    run = tf.function(lambda *tensors: run_search(model, None, search, False, *tensors), autograph=False)
-    arguments = [tf.constant(array) for array in (inputs, free, limits)]
-    run(*arguments)
-    found, seconds = timed(lambda: run(*arguments).ids.numpy())
+    any_size = [tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None, None], [None])]
+    run = tf.function(lambda *tensors: run_search(model, None, search, False, *tensors), any_size, autograph=False)
+    shares = [
+        [tf.constant(array, tf.int32) for array in (rows, np.zeros([len(rows), BASE["steps"]]), [BASE["steps"]] * len(rows))]
+        for rows in np.array_split(inputs, os.cpu_count())
+    ]
+    with ThreadPoolExecutor(len(shares)) as pool:
+
+        def search_all():
+            return np.concatenate(list(pool.map(lambda tensors: run(*tensors).ids.numpy(), shares)))
+
+        search_all()
+        found, seconds = timed(search_all)
     if not (found[:, 0, -1] > 0).all():
         raise SystemExit("an output of the untrained model ended early: the figure would not be of that many steps")
-    adds = len(inputs) * count(h, BASE["vocabulary"], BASE["source"], BASE["steps"], beam_size)
-    return seconds, adds / rate * 2
+    return seconds, len(inputs) * count(h, BASE["vocabulary"], BASE["source"], BASE["steps"], beam_size)
 
 
-def profile(translate, lines):
+def profile(translate):
     """Prints the operations that most of the time goes to: their own time, without what they call, summed over threads."""
     import tensorflow as tf
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     with tempfile.TemporaryDirectory() as folder:
         with tf.profiler.experimental.Profile(folder):
-            translate(lines)
+            translate()
         [file] = glob.glob(f"{folder}/**/*.xplane.pb", recursive=True)
         space = xplane_pb2.XSpace.FromString(Path(file).read_bytes())
     own = collections.Counter()
@@ -178,16 +199,23 @@ def ctranslate2(folder, lines, some, beam_size):
 
     how = json.loads((Path(folder) / "metadata.json").read_text(encoding="utf-8"))
     processor = sentencepiece.SentencePieceProcessor(model_file=str(next(Path(folder).glob("*.model"))))
-    engine = ctranslate2.Translator(folder, device="cpu", inter_threads=1, intra_threads=os.cpu_count())
     options = how["translate_batch"] | {"beam_size": beam_size, "num_hypotheses": beam_size}
+    cores = os.cpu_count()
 
-    def translate(lines):
-        return engine.translate_batch(processor.encode(lines, out_type=str), **options)
+    def measure(name, calls, **threads):
+        engine = ctranslate2.Translator(folder, device="cpu", **threads)
 
-    translate(lines[:64])
-    name = f"CTranslate2 {how['quantization'] or 'float32'}"
-    report(f"{name}, batches of {options['max_batch_size']}", len(lines), timed(translate, lines)[1])
-    report(f"{name}, one at a time", len(some), timed(lambda: [translate([line]) for line in some])[1])
+        def translate(calls):
+            for call in calls:
+                engine.translate_batch(processor.encode(call, out_type=str), **options)
+
+        translate([lines[:64]])
+        seconds = timed(translate, calls)[1]
+        report(f"CTranslate2 {how['quantization'] or 'float32'}, {name}", sum(map(len, calls)), seconds)
+
+    measure("whole file, a batch on each core", [lines], inter_threads=cores, intra_threads=1)
+    for threads in sorted({1, cores}):
+        measure(f"one at a time, threads: {threads}", [[line] for line in some], inter_threads=1, intra_threads=threads)
 
 
 def opennmt(command, config, features) -> float:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from t2t_lite.errors import UserError
 from t2t_lite.run import Run
 
 
@@ -36,14 +37,14 @@ class Translator:
             print(best.text, best.score)
     """
 
-    def __init__(self, run: Run):
+    def __init__(self, run: Run, precision: str = "float32"):
         from t2t_lite.decoding.decoder import Decoder
         from t2t_lite.evaluation.perplexity import Perplexity
 
         self.run = run
         self.weights = run.weights()
         self._vocabularies = run.vocabularies()
-        self._model = run.load_model(self._vocabularies, self.weights)
+        self._model = run.load_model(self._vocabularies, self.weights, precision)
         self._decoder = Decoder(self._model, self._vocabularies, run.problem)
         self._perplexity = Perplexity(self._model, self._vocabularies)
 
@@ -95,13 +96,19 @@ class Translator:
         )
 
 
-def load(path, usr_dir: str | None = None) -> Translator:
+def load(path, usr_dir: str | None = None, precision: str = "float32") -> Translator:
     """Loads a run directory's averaged, else best, else latest weights.
 
     Args:
         path: the run directory of t2t-trainer.
         usr_dir: the Python file or folder that registers its problem, where it has moved since.
+        precision: "float32", "bfloat16" or "float16", of weights and products; logits and scores are float32.
+
+    On a CPU `translate` has several batches side by side, one on each core, if TensorFlow was told so before it started:
+    `tf.config.threading.set_intra_op_parallelism_threads(1)`. That is faster, but slower for `score`.
 
     Raises UserError where there is no run or no checkpoint.
     """
-    return Translator(Run.open(path, usr_dir))
+    if precision not in ("float32", "bfloat16", "float16"):
+        raise UserError(f"precision={precision!r}: expected float32, bfloat16 or float16")
+    return Translator(Run.open(path, usr_dir), precision)

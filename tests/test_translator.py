@@ -34,3 +34,13 @@ def test_attention_of_each_written_piece(translator):
     np.testing.assert_allclose(longer[:, :, : len(target) - 1], weights[:, :, :-1], atol=1e-6)
     other = translator.attention("words many", "some text").weights
     assert np.abs(other - weights).max() > 1e-4
+
+
+def test_precision(translator):
+    [[exact]], [[halved]] = (
+        t2t_lite.load(translator.run.path, precision=precision).translate(["many words"])
+        for precision in ("float32", "bfloat16")
+    )
+    assert exact.score != halved.score == pytest.approx(exact.score, rel=0.05)
+    with pytest.raises(t2t_lite.UserError, match="precision='int8': expected float32, bfloat16 or float16"):
+        t2t_lite.load(translator.run.path, precision="int8")

@@ -148,17 +148,17 @@ def registry_help(args) -> bool:
     return args.registry_help
 
 
-def add_threads(parser) -> None:
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="of the CPU (default: all; one is best for a sentence at a time)"
-    )
+def add_threads(parser, default: str = "all") -> None:
+    parser.add_argument("--threads", type=int, metavar="N", help=f"of the CPU (default: {default})")
 
 
-def start_tensorflow(threads: int | None = None) -> None:
+def start_tensorflow(threads: int | None = None, *, together: bool = True) -> None:
     """Imports TensorFlow, which no environment variable keeps from talking on stderr, quietly.
 
-    threads: how many its operations use together, on CPUs; None: all. Many small operations, as a single sentence has, take
-    longer on several threads than on one.
+    Args:
+        threads: how many it uses, on CPUs; None: all.
+        together: whether they share each operation. False: each has one thread, and that many run at the same time. It is
+            faster where several batches are at hand, since small operations gain little from a second thread.
     """
     if threads is not None and threads < 1:
         raise UserError(f"--threads={threads}: expected at least 1")
@@ -167,7 +167,7 @@ def start_tensorflow(threads: int | None = None) -> None:
 
         tensorflow.config.list_physical_devices()
         with contextlib.suppress(RuntimeError):  # it runs already, in a process that calls several commands
-            tensorflow.config.threading.set_intra_op_parallelism_threads(threads or 0)
+            tensorflow.config.threading.set_intra_op_parallelism_threads((threads or 0) if together else 1)
             tensorflow.config.threading.set_inter_op_parallelism_threads(threads or 0)
 
 

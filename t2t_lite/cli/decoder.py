@@ -59,7 +59,13 @@ def parser() -> arguments.Parser:
     group.add_argument("--top_k", type=int, metavar="K", help="draw from the K most probable sub-words (default: all)")
     group.add_argument("--seed", type=int, metavar="N", help="the same seed draws the same outputs (default: 1)")
     group = parser.add_argument_group("devices", "All visible GPUs are used, each with a copy of the model.")
-    arguments.add_threads(group)
+    arguments.add_threads(group, "all, a batch of sentences for each; with --interactive 1, since more take longer")
+    group.add_argument(
+        "--precision",
+        choices=["float32", "bfloat16", "float16"],
+        default="float32",
+        help="of the model (default: float32); 16 bits are faster on GPUs, bfloat16 on CPUs that multiply it too",
+    )
     group.add_argument("--batch_tokens", type=int, metavar="N", help="bounds a batch's hypotheses x positions")
     group.add_argument("--xla", choices=["auto", "on", "off"], default="auto", help="compile by XLA (auto: on GPUs)")
     return parser
@@ -80,7 +86,10 @@ def decode() -> None:
     for asked, hook in hooks:
         if asked:
             hook("")  # says so where the problem has none
-    arguments.start_tensorflow(1 if args.interactive and args.threads is None else args.threads)
+    if args.interactive:
+        arguments.start_tensorflow(1 if args.threads is None else args.threads)
+    else:
+        arguments.start_tensorflow(args.threads, together=False)
     weights = run.weights()
     from t2t_lite.decoding.decoder import Decoder, Sampling
     from t2t_lite.training.devices import choose_xla
@@ -88,7 +97,7 @@ def decode() -> None:
     kind = {run.averaged: "averaged", run.best: "best"}.get(weights, "latest")
     log(f"checkpoint: {kind} ({weights})")
     vocabularies = run.vocabularies()
-    model = run.load_model(vocabularies, weights)
+    model = run.load_model(vocabularies, weights, args.precision)
     xla, _ = choose_xla(args.xla)
     decoder = Decoder(model, vocabularies, run.problem, batch_tokens=args.batch_tokens, xla=xla)
     options = {name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length", "n_best")}

@@ -52,7 +52,7 @@ def evaluate() -> None:
     pairs = list(source.pairs())
     references = list(_references(problem, pairs, args.reference or source))
 
-    arguments.start_tensorflow()
+    arguments.start_tensorflow(together=args.no_decode)  # decoding takes most of the time
     weights = run.weights()
     from tqdm import tqdm
 

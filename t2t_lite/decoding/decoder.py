@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 import itertools
+import math
+import os
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -19,8 +21,8 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem
 
 _WINDOW = 4096  # lines read, sorted and decoded at a time, per device: memory does not grow with the file
-# Bounds rows * W * (S + L) of a batch, which its caches grow with.
-BATCH_TOKENS, _BATCH_TOKENS_GPU = 65_536, 131_072
+# Bounds rows * W * (S + L) of a batch, which its caches grow with: of one at a time on a CPU, of several, on a GPU.
+BATCH_TOKENS, _BATCH_TOKENS_SEVERAL, _BATCH_TOKENS_GPU = 65_536, 32_768, 131_072
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +98,9 @@ class Decoder:
             as it is at each call; the others have copies of it as it is now.
         batch_tokens: bounds rows * W * (S + L) of a batch.
         xla: whether XLA compiles the search. Default: on GPUs only; on CPUs it is not faster.
+        workers: batches decoded at the same time on each device. Default: on a CPU as many as TensorFlow runs operations at
+            the same time, where each of these has one thread (`t2t_lite.cli.arguments.start_tensorflow`), else 1. Beside each
+            other, batches use several cores better than their operations do one after the other.
 
     Example:
         decoder = Decoder(model, vocabularies, problem)
@@ -112,15 +117,19 @@ class Decoder:
         devices: Sequence[str] | None = None,
         batch_tokens: int | None = None,
         xla: bool | None = None,
+        workers: int | None = None,
     ):
         gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
         self.vocabularies, self.problem = vocabularies, problem
         self.devices = list(devices or gpus or ["CPU:0"])
-        self.batch_tokens = batch_tokens or (_BATCH_TOKENS_GPU if gpus else BATCH_TOKENS)
+        workers = workers or (1 if gpus else _threads())
+        several = _BATCH_TOKENS_SEVERAL if workers > 1 else BATCH_TOKENS
+        self.batch_tokens = batch_tokens or (_BATCH_TOKENS_GPU if gpus else several)
         self._xla = bool(gpus) if xla is None else xla
         models = [model, *(_copy(model, device) for device in self.devices[1:])]
         self._grammar = problem.grammar(vocabularies)
-        self._programs = [_Program(*pair, self._grammar, self._xla) for pair in zip(models, self.devices)]
+        programs = [_Program(*pair, self._grammar, self._xla) for pair in zip(models, self.devices)]
+        self._programs = programs * workers  # one for each batch at a time
 
     def translate(self, lines: Iterable[str], **options) -> list[list[Hypothesis]]:
         """All of `stream`'s results at once."""
@@ -204,16 +213,21 @@ class Decoder:
             finally:
                 free.put(program)
 
-        with ThreadPoolExecutor(len(self._programs)) as pool:
+        pool = ThreadPoolExecutor(len(self._programs))
+        try:
             for future in as_completed([pool.submit(decode, batch) for batch in batches]):
                 yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error or an interrupt the other batches are for nobody
 
     def _batches(self, rows: list[_Row], search: Search) -> Iterator[tuple[list[_Row], int, int]]:
-        """Cuts the rows, longest first, into (rows, B, S). For XLA, which compiles each, from a short list of shapes."""
+        """Cuts the rows, longest first, into (rows, B, S), one for each program at least. For XLA, which compiles each, from a
+        short list of shapes."""
         rows = sorted(rows, key=lambda row: row.length, reverse=True)
+        share = math.ceil(len(rows) / len(self._programs))
         while rows:
             source_length = _round_up(rows[0].length) if self._xla else rows[0].length
-            count = max(self.batch_tokens // row_tokens(search, source_length), 1)
+            count = min(max(self.batch_tokens // row_tokens(search, source_length), 1), share)
             if self._xla:
                 count = 1 << (count.bit_length() - 1)  # the largest power of two that fits
             batch, rows = rows[:count], rows[count:]
@@ -313,6 +327,14 @@ def _any_shape(search: Search) -> list:
     inputs, prefix, limits = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None, None], [None]))
     uniforms = tf.TensorSpec([None, search.width, None], tf.float32)
     return [inputs, prefix, limits, *([uniforms] if search.sampling else [])]
+
+
+def _threads() -> int:
+    """The operations that TensorFlow runs at the same time on a CPU where each has one thread, else 1."""
+    if tf.config.threading.get_intra_op_parallelism_threads() != 1:
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return tf.config.threading.get_inter_op_parallelism_threads() or cores
 
 
 def _copy(model: Transformer, device: str) -> Transformer:

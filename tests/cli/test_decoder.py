@@ -123,7 +123,18 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
     assert list(tmp_path.iterdir()) == [source]
 
 
-def test_threads():
-    code = "from t2t_lite.cli.arguments import start_tensorflow as start; start(3); import tensorflow as tf; c = tf.config.threading; "
-    code += "print(c.get_intra_op_parallelism_threads(), c.get_inter_op_parallelism_threads())"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() == ["3", "3"]
+@pytest.mark.parametrize(("together", "expected"), [(True, "3 3 1"), (False, "1 3 3")])
+def test_threads(together, expected):
+    code = f"from t2t_lite.cli.arguments import start_tensorflow as start; start(3, together={together})\n"
+    code += "import tensorflow as tf; from t2t_lite.decoding.decoder import _threads; c = tf.config.threading\n"
+    code += "print(c.get_intra_op_parallelism_threads(), c.get_inter_op_parallelism_threads(), _threads())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == expected
+
+
+def test_precision(command):
+    lines = b"some words\nmany more words of text\n"
+    code, out, _ = command("--precision=bfloat16", "--scores", stdin=lines)
+    assert code == 0
+    _, exact, _ = command("--scores", stdin=lines)
+    scores = [[float(line.split("\t")[0]) for line in text.splitlines()] for text in (out, exact)]
+    assert scores[0] != scores[1] and scores[0] == pytest.approx(scores[1], rel=0.05)

@@ -1,6 +1,8 @@
 """The decoder with a small untrained Transformer: what it promises holds whatever the weights."""
 
 import random
+import threading
+import time
 
 import keras
 import numpy as np
@@ -69,15 +71,21 @@ def test_cached_steps_give_the_logits_of_the_whole_sequence(model, beam_size):
             np.testing.assert_allclose(logits[:, beam], whole[:, position], atol=1e-5)
 
 
-def test_scores_are_the_models_own(model, vocabularies, decoder):
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 3e-6), ("bfloat16", 0.05), ("float16", 0.01)])
+def test_scores_are_the_models_own(model, vocabularies, precision, tolerance):
+    rounded = Transformer.from_config(model.get_config() | {"dtype": precision})
+    rounded.set_weights(model.get_weights())
+    devices = [device.name for device in tf.config.list_logical_devices("CPU") * 2][:2]
     inputs = np.array(vocabularies.source.encode_lines([sentence(1, 9)]), np.int32)
     search = Search(beam_size=4, alpha=0.6, extra_length=6, n_best=4, sampling=None, constrained=False)
     arrays = inputs, np.full([1, 30], PAD, np.int32), np.array([30], np.int32), None
-    for ids, log_prob, score in zip(*(array[0] for array in decoder._programs[0](*arrays, search))):
-        length = int(np.sum(ids != PAD))
-        log_probs = tf.nn.log_softmax(model(inputs, ids[None]))[0].numpy()
-        assert log_prob == pytest.approx(log_probs[range(length), ids[:length]].sum(), abs=1e-4)
-        assert score == pytest.approx(log_prob / ((5 + length) / 6) ** 0.6, rel=1e-5)
+    for program in Decoder(rounded, vocabularies, Toy(), devices=devices)._programs:
+        assert {weight.dtype for weight in program._model.weights} == {precision}
+        for ids, log_prob, score in zip(*(array[0] for array in program(*arrays, search))):
+            length = int(np.sum(ids != PAD))
+            log_probs = tf.nn.log_softmax(model(inputs, ids[None]))[0].numpy()
+            assert log_prob == pytest.approx(log_probs[range(length), ids[:length]].sum(), rel=tolerance)
+            assert score == pytest.approx(log_prob / ((5 + length) / 6) ** 0.6, rel=1e-5)
 
 
 def test_one_list_a_line_in_order_whatever_the_lines_hold(decoder):
@@ -184,6 +192,35 @@ def test_two_devices_share_the_work(model, vocabularies, decoder):
     for program, device in zip(double._programs, devices):
         assert program._functions  # it had something to do
         assert all(weight.value.device.endswith(device) for weight in program._model.weights)
+
+
+def test_workers_decode_batches_side_by_side(model, vocabularies, decoder, monkeypatch):
+    lines = [sentence(i, 1 + i % 20) for i in range(6)]
+    double = Decoder(model, vocabularies, Toy(), workers=2)
+    both, decode_batch = threading.Barrier(2, timeout=60), Decoder._decode_batch
+
+    def beside_another(self, *arguments):
+        both.wait()  # breaks where no other batch is decoded meanwhile
+        return decode_batch(self, *arguments)
+
+    monkeypatch.setattr(Decoder, "_decode_batch", beside_another)
+    outputs = double.translate(lines)
+    monkeypatch.undo()
+    assert_same(outputs, decoder.translate(lines))
+
+
+def test_after_an_error_no_further_batch_is_begun(model, vocabularies, monkeypatch):
+    begun = []
+
+    def broken(self, *arguments):
+        begun.append(arguments)
+        time.sleep(0.2)
+        raise UserError("broken")
+
+    monkeypatch.setattr(Decoder, "_decode_batch", broken)
+    with pytest.raises(UserError, match="broken"):
+        Decoder(model, vocabularies, Toy(), workers=2, batch_tokens=1).translate([sentence(i, 4) for i in range(50)])
+    assert len(begun) <= 4
 
 
 def test_samples_follow_from_seed_and_line(decoder):
