@@ -92,7 +92,7 @@ def decode() -> None:
         arguments.start_tensorflow(args.threads, together=False)
     weights = run.weights()
     from t2t_lite.decoding.decoder import Decoder, Sampling
-    from t2t_lite.training.devices import choose_xla
+    from t2t_lite.devices import choose_xla
 
     kind = {run.averaged: "averaged", run.best: "best"}.get(weights, "latest")
     log(f"checkpoint: {kind} ({weights})")

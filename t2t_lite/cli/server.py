@@ -38,7 +38,7 @@ def parser() -> arguments.Parser:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at; 0.0.0.0: all (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8501, metavar="N", help="0: a free one, which is told (default: 8501)")
     arguments.add_usr_dir(parser)
-    arguments.add_threads(parser)
+    arguments.add_threads(parser, "all, a call of the model for each")
     group = parser.add_argument_group("limits", "What goes beyond is refused: 400, 408, 413, or 503 with Retry-After.")
 
     def limit(name: str, metavar: str, help: str) -> None:
@@ -66,7 +66,7 @@ def serve() -> None:
     except ImportError as error:
         raise UserError(f'{error.name} is missing; expected an installation with pip install "t2t_lite[serve]"') from None
     listening = _listen(args.host, args.port)  # before the model is loaded, which takes longer
-    arguments.start_tensorflow(args.threads)
+    arguments.start_tensorflow(args.threads, together=False)
     from t2t_lite.serving.app import Service, create_app
     from t2t_lite.serving.http import run
     from t2t_lite.serving.model import ServedModel

@@ -56,7 +56,7 @@ def train() -> None:
     import tensorflow as tf
 
     from t2t_lite.data.prepare import prepare
-    from t2t_lite.training.devices import choose_xla, make_strategy
+    from t2t_lite.devices import choose_xla, make_strategy
 
     if args.deterministic:
         tf.config.experimental.enable_op_determinism()

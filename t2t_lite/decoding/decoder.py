@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import os
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -16,6 +15,7 @@ from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.decoding.beam_search import STAGE, Hypotheses, beam_search, size
 from t2t_lite.decoding.constraint import Brackets
 from t2t_lite.decoding.sampling import sample
+from t2t_lite.devices import calls_side_by_side
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem
@@ -98,9 +98,7 @@ class Decoder:
             as it is at each call; the others have copies of it as it is now.
         batch_tokens: bounds rows * W * (S + L) of a batch.
         xla: whether XLA compiles the search. Default: on GPUs only; on CPUs it is not faster.
-        workers: batches decoded at the same time on each device. Default: on a CPU as many as TensorFlow runs operations at
-            the same time, where each of these has one thread (`t2t_lite.cli.arguments.start_tensorflow`), else 1. Beside each
-            other, batches use several cores better than their operations do one after the other.
+        workers: batches decoded at the same time on each device; default: `calls_side_by_side()`.
 
     Example:
         decoder = Decoder(model, vocabularies, problem)
@@ -122,7 +120,7 @@ class Decoder:
         gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
         self.vocabularies, self.problem = vocabularies, problem
         self.devices = list(devices or gpus or ["CPU:0"])
-        workers = workers or (1 if gpus else _threads())
+        workers = workers or calls_side_by_side()
         several = _BATCH_TOKENS_SEVERAL if workers > 1 else BATCH_TOKENS
         self.batch_tokens = batch_tokens or (_BATCH_TOKENS_GPU if gpus else several)
         self._xla = bool(gpus) if xla is None else xla
@@ -327,14 +325,6 @@ def _any_shape(search: Search) -> list:
     inputs, prefix, limits = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None, None], [None]))
     uniforms = tf.TensorSpec([None, search.width, None], tf.float32)
     return [inputs, prefix, limits, *([uniforms] if search.sampling else [])]
-
-
-def _threads() -> int:
-    """The operations that TensorFlow runs at the same time on a CPU where each has one thread, else 1."""
-    if tf.config.threading.get_intra_op_parallelism_threads() != 1:
-        return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return tf.config.threading.get_inter_op_parallelism_threads() or cores
 
 
 def _copy(model: Transformer, device: str) -> Transformer:

@@ -12,6 +12,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
+from t2t_lite.devices import calls_side_by_side
 from t2t_lite.errors import UserError
 from t2t_lite.problem import Problem
 from t2t_lite.serving import protocol
@@ -35,6 +36,7 @@ class Service:
             max_waiting=limits.max_waiting_lines,
             weight=model.weight,
             observe=self.metrics.batch_lines.observe,
+            workers=calls_side_by_side(),
         )
         self.metrics.waiting_lines.set_function(lambda: self._batcher.waiting)
         self._stopping = False

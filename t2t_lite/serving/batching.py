@@ -1,11 +1,12 @@
 """Joins the lines of concurrent requests into calls of one function, which does many lines faster than one by one.
 
-There is no waiting for a call to fill: while one runs, lines gather, and the next takes what is there.
+There is no waiting for a call to fill: while all that may run do, lines gather, and the next takes what is there.
 """
 
 import asyncio
 import collections
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -25,7 +26,7 @@ class _Request:
 
 
 class Batcher:
-    """Answers requests, each of several lines of one kind, by calls of `call` in a thread of its own, one at a time.
+    """Answers requests, each of several lines of one kind, by calls of `call` in threads of their own.
 
     A call takes one line from each waiting request in turn, until it is full: small requests don't wait for large ones. Kinds
     of lines, which can't share a call, take turns likewise.
@@ -36,6 +37,7 @@ class Batcher:
         max_waiting: lines that no call has begun, of all requests.
         weight: (kind, line) -> the part of a call that the line takes, from 0 to 1, so that few long lines fill one too.
         observe: is told the number of lines of each call.
+        workers: calls at the same time. Those that may begin share the lines that wait.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class Batcher:
         max_waiting: int,
         weight: Callable[[str, object], float] = lambda kind, line: 0.0,
         observe: Callable[[int], object] = lambda lines: None,
+        workers: int = 1,
     ):
         self._call, self._max_lines, self._max_waiting = call, max_lines, max_waiting
         self._weight, self._observe = weight, observe
         self._queues: dict[str, collections.deque[_Request]] = {}  # by kind; none is empty; the first is served next
-        self._thread = ThreadPoolExecutor(1, "model")
-        self._work: asyncio.Task | None = None  # while there are queues
+        self._workers, self._threads = workers, ThreadPoolExecutor(workers, "model")
+        self._work: set[asyncio.Task] = set()  # as many as there are queues for, up to `workers`
+        self._calls = 0  # that run
         self.waiting = 0  # lines that no call has begun
 
     async def submit(self, kind: str, lines: Sequence) -> list:
@@ -67,8 +71,8 @@ class Batcher:
         request = _Request(kind, lines, answer, results=[None] * len(lines), missing=len(lines))
         self._queues.setdefault(kind, collections.deque()).append(request)
         self.waiting += len(lines)
-        if self._work is None:
-            self._work = asyncio.create_task(self._work_off())
+        while len(self._work) < self._workers:
+            self._work.add(asyncio.create_task(self._work_off()))
         try:
             return await answer
         finally:
@@ -77,15 +81,18 @@ class Batcher:
     async def _work_off(self) -> None:
         while self._queues:
             kind, places = self._next_call()
+            self._calls += 1
             await self._answer(kind, places)
-        self._work = None
+            self._calls -= 1
+        self._work.discard(asyncio.current_task())
 
     def _next_call(self) -> tuple[str, list[tuple[_Request, int]]]:
         """Takes lines of one kind off the queues: (kind, [(request, index of its line)])."""
         kind = next(iter(self._queues))
         queue = self._queues.pop(kind)
         places, weight = [], 0.0
-        while queue and len(places) < self._max_lines:
+        share = math.ceil(self.waiting / (self._workers - self._calls))
+        while queue and len(places) < min(share, self._max_lines):
             request = queue[0]
             weight += self._weight(kind, request.lines[request.begun])
             if places and weight > 1:
@@ -105,7 +112,7 @@ class Batcher:
         lines = [request.lines[index] for request, index in places]
         self._observe(len(lines))
         try:
-            results = await asyncio.get_running_loop().run_in_executor(self._thread, self._call, kind, lines)
+            results = await asyncio.get_running_loop().run_in_executor(self._threads, self._call, kind, lines)
             answered = list(zip(places, results, strict=True))
         except Exception as error:
             await self._blame(error, kind, places)

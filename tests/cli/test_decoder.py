@@ -126,8 +126,8 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
 @pytest.mark.parametrize(("together", "expected"), [(True, "3 3 1"), (False, "1 3 3")])
 def test_threads(together, expected):
     code = f"from t2t_lite.cli.arguments import start_tensorflow as start; start(3, together={together})\n"
-    code += "import tensorflow as tf; from t2t_lite.decoding.decoder import _threads; c = tf.config.threading\n"
-    code += "print(c.get_intra_op_parallelism_threads(), c.get_inter_op_parallelism_threads(), _threads())"
+    code += "import tensorflow as tf; from t2t_lite.devices import calls_side_by_side; c = tf.config.threading\n"
+    code += "print(c.get_intra_op_parallelism_threads(), c.get_inter_op_parallelism_threads(), calls_side_by_side())"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == expected
 
 

@@ -37,7 +37,7 @@ def serve(model, script, **options):
         batcher = Batcher(model, **{"max_lines": 4, "max_waiting": 1000, **options})
         result = await script(batcher)
         await asyncio.sleep(0.01)
-        assert batcher.waiting == 0 and batcher._work is None and not batcher._queues
+        assert batcher.waiting == 0 and not batcher._work and not batcher._queues
         return result
 
     return asyncio.run(run())
@@ -97,7 +97,24 @@ def test_kinds_take_turns_and_never_share_a_call(model):
     assert [kind for kind, _ in model.calls] == ["a", "b", "c", "a", "b"]
 
 
-def test_every_request_gets_its_own_answers(model):
+def test_workers_share_what_waits(model):
+    async def script(batcher):
+        model.free.clear()
+        tasks = [submit(batcher, *range(5))]
+        await begun(model, 2)
+        tasks += [submit(batcher, "a", "b"), submit(batcher, "c")]
+        await asyncio.sleep(0.01)
+        assert len(model.calls) == 2 and batcher.waiting == 3
+        model.free.set()
+        return await asyncio.gather(*tasks)
+
+    answers = serve(model, script, workers=2)
+    assert [line for answer in answers for _, line in answer] == [*range(5), "a", "b", "c"]
+    assert sorted(lines for _, lines in model.calls[:2]) == [[0, 1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_every_request_gets_its_own_answers(model, workers):
     chooser = random.Random(1)
     requests = [(chooser.choice("ab"), [chooser.random() for _ in range(chooser.randrange(12))]) for _ in range(200)]
 
@@ -108,7 +125,7 @@ def test_every_request_gets_its_own_answers(model):
 
         return await asyncio.gather(*(ask(*request) for request in requests))
 
-    answers = serve(model, script)
+    answers = serve(model, script, workers=workers)
     assert answers == [[(kind, line) for line in lines] for kind, lines in requests]
     assert all(len(lines) <= 4 for _, lines in model.calls)
     assert sum(len(lines) for _, lines in model.calls) == sum(len(lines) for _, lines in requests)

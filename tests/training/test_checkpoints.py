@@ -17,7 +17,7 @@ from t2t_lite.training import checkpoints
 from t2t_lite.training.checkpoints import (
     MODEL, TRAINING, Checkpoints, arrays, average, load_arrays, model_variables, read_about, write_arrays
 )  # fmt: skip
-from t2t_lite.training.devices import make_strategy
+from t2t_lite.devices import make_strategy
 from t2t_lite.training.step import TrainStep
 
 HPARAMS = HParams(
