@@ -140,6 +140,7 @@ def base(beam_size, precision):
 
     from t2t_lite import HParams
     from t2t_lite.decoding.decoder import Search, run_search
+    from t2t_lite.devices import calls_side_by_side
     from t2t_lite.models.transformer import Transformer
 
     h = HParams()
@@ -151,7 +152,7 @@ def base(beam_size, precision):
     run = tf.function(lambda *tensors: run_search(model, None, search, False, *tensors), any_size, autograph=False)
     shares = [
         [tf.constant(array, tf.int32) for array in (rows, np.zeros([len(rows), BASE["steps"]]), [BASE["steps"]] * len(rows))]
-        for rows in np.array_split(inputs, os.cpu_count())
+        for rows in np.array_split(inputs, calls_side_by_side())
     ]
     with ThreadPoolExecutor(len(shares)) as pool:
 

@@ -7,6 +7,8 @@ from typing import get_type_hints
 
 from t2t_lite.errors import UserError, unknown
 
+PRECISIONS = ("float32", "bfloat16", "float16")  # of a model in training or in use
+
 _CHOICES = {
     "norm": ("post", "pre"),
     "positions": ("sinusoidal", "learned"),

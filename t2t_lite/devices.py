@@ -59,7 +59,8 @@ def choose_xla(setting: str) -> tuple[bool, str]:
 
 
 def calls_side_by_side() -> int:
-    """How many calls of a model use a CPU best: one, or, where each operation has one thread, one for each core."""
+    """How many calls of a model use a CPU best: one, or, where each operation has one thread, as many as run at the same time
+    (`t2t_lite.cli.arguments.start_tensorflow`)."""
     if tf.config.list_logical_devices("GPU") or tf.config.threading.get_intra_op_parallelism_threads() != 1:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

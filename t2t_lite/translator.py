@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from t2t_lite.config import PRECISIONS
 from t2t_lite.errors import UserError
 from t2t_lite.run import Run
 
@@ -102,13 +103,13 @@ def load(path, usr_dir: str | None = None, precision: str = "float32") -> Transl
     Args:
         path: the run directory of t2t-trainer.
         usr_dir: the Python file or folder that registers its problem, where it has moved since.
-        precision: "float32", "bfloat16" or "float16", of weights and products; logits and scores are float32.
+        precision: "float32", "bfloat16" or "float16", of weights and products, the logits' too.
 
     On a CPU `translate` has several batches side by side, one on each core, if TensorFlow was told so before it started:
-    `tf.config.threading.set_intra_op_parallelism_threads(1)`. That is faster, but slower for `score`.
+    `tf.config.threading.set_intra_op_parallelism_threads(1)`. That is faster for many lines.
 
     Raises UserError where there is no run or no checkpoint.
     """
-    if precision not in ("float32", "bfloat16", "float16"):
-        raise UserError(f"precision={precision!r}: expected float32, bfloat16 or float16")
+    if precision not in PRECISIONS:
+        raise UserError(f"precision={precision!r}: expected one of {', '.join(PRECISIONS)}")
     return Translator(Run.open(path, usr_dir), precision)

@@ -42,5 +42,5 @@ def test_precision(translator):
         for precision in ("float32", "bfloat16")
     )
     assert exact.score != halved.score == pytest.approx(exact.score, rel=0.05)
-    with pytest.raises(t2t_lite.UserError, match="precision='int8': expected float32, bfloat16 or float16"):
+    with pytest.raises(t2t_lite.UserError, match="precision='int8': expected one of float32, bfloat16, float16"):
         t2t_lite.load(translator.run.path, precision="int8")

@@ -11,6 +11,7 @@ from typing import TextIO
 
 from t2t_lite.cli import arguments
 from t2t_lite.cli.arguments import log
+from t2t_lite.config import PRECISIONS
 from t2t_lite.errors import UserError
 
 _FORMATS = """\
@@ -62,7 +63,7 @@ def parser() -> arguments.Parser:
     arguments.add_threads(group, "all, a batch of sentences for each; with --interactive 1, since more take longer")
     group.add_argument(
         "--precision",
-        choices=["float32", "bfloat16", "float16"],
+        choices=PRECISIONS,
         default="float32",
         help="of the model (default: float32); 16 bits are faster on GPUs, bfloat16 on CPUs that multiply it too",
     )
@@ -86,10 +87,7 @@ def decode() -> None:
     for asked, hook in hooks:
         if asked:
             hook("")  # says so where the problem has none
-    if args.interactive:
-        arguments.start_tensorflow(1 if args.threads is None else args.threads)
-    else:
-        arguments.start_tensorflow(args.threads, together=False)
+    arguments.start_tensorflow(1 if args.interactive and args.threads is None else args.threads, together=args.interactive)
     weights = run.weights()
     from t2t_lite.decoding.decoder import Decoder, Sampling
     from t2t_lite.devices import choose_xla

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from t2t_lite.cli import arguments
 from t2t_lite.cli.arguments import log
+from t2t_lite.config import PRECISIONS
 from t2t_lite.errors import UserError
 
 
@@ -22,7 +23,7 @@ def parser() -> arguments.Parser:
     parser.add_argument("--seed", type=int, default=1, help="of weights, data order and dropout (default: 1)")
     parser.add_argument("--dry_run", action="store_true", help="print what would run, and exit; writes nothing")
     group = parser.add_argument_group("devices")
-    group.add_argument("--precision", choices=["float32", "bfloat16", "float16"], default="float32", help="of matrix products")
+    group.add_argument("--precision", choices=PRECISIONS, default="float32", help="of matrix products")
     group.add_argument("--xla", choices=["auto", "on", "off"], default="auto", help="compile by XLA (auto: on GPUs)")
     group.add_argument("--logical_devices", type=int, metavar="N", help="cut the CPU into N devices, to try several replicas")
     group.add_argument(

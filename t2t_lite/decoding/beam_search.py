@@ -254,8 +254,7 @@ def _top_k(tensor: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
 
 def log_sum_exp(logits: tf.Tensor, maximum: tf.Tensor) -> tf.Tensor:
     """Over V, the maximum being known: [B, W, V], [B, W, 1] -> [B, W, 1]."""
-    # The largest probability is 1 / sum(exp(logits - maximum)). A softmax is one operation, these are three.
-    return maximum - tf.math.log(tf.reduce_max(tf.nn.softmax(logits), axis=2, keepdims=True))
+    return maximum + tf.math.log(tf.reduce_sum(tf.exp(logits - maximum), axis=2, keepdims=True))
 
 
 def prefix_symbol(prefix: tf.Tensor, position: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -21,8 +21,9 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem
 
 _WINDOW = 4096  # lines read, sorted and decoded at a time, per device: memory does not grow with the file
-# Bounds rows * W * (S + L) of a batch, which its caches grow with: of one at a time on a CPU, of several, on a GPU.
-BATCH_TOKENS, _BATCH_TOKENS_SEVERAL, _BATCH_TOKENS_GPU = 65_536, 32_768, 131_072
+# Bounds rows * W * (S + L) of all batches that are decoded at the same time, which their caches grow with; on GPUs of each.
+BATCH_TOKENS, _BATCH_TOKENS_GPU = 65_536, 131_072
+_LEAST_BATCH_TOKENS = 8_192  # of many at the same time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,8 +122,8 @@ class Decoder:
         self.vocabularies, self.problem = vocabularies, problem
         self.devices = list(devices or gpus or ["CPU:0"])
         workers = workers or calls_side_by_side()
-        several = _BATCH_TOKENS_SEVERAL if workers > 1 else BATCH_TOKENS
-        self.batch_tokens = batch_tokens or (_BATCH_TOKENS_GPU if gpus else several)
+        default = _BATCH_TOKENS_GPU if gpus else max(BATCH_TOKENS // workers, _LEAST_BATCH_TOKENS)
+        self.batch_tokens = batch_tokens or default
         self._xla = bool(gpus) if xla is None else xla
         models = [model, *(_copy(model, device) for device in self.devices[1:])]
         self._grammar = problem.grammar(vocabularies)
@@ -219,10 +220,12 @@ class Decoder:
             pool.shutdown(cancel_futures=True)  # after an error or an interrupt the other batches are for nobody
 
     def _batches(self, rows: list[_Row], search: Search) -> Iterator[tuple[list[_Row], int, int]]:
-        """Cuts the rows, longest first, into (rows, B, S), one for each program at least. For XLA, which compiles each, from a
-        short list of shapes."""
+        """Cuts the rows, longest first, into (rows, B, S), so that each program gets its share. For XLA, which compiles each, from
+        a short list of shapes."""
         rows = sorted(rows, key=lambda row: row.length, reverse=True)
         share = math.ceil(len(rows) / len(self._programs))
+        if self._xla:
+            share = 1 << (share - 1).bit_length()  # up, since the count is rounded down below
         while rows:
             source_length = _round_up(rows[0].length) if self._xla else rows[0].length
             count = min(max(self.batch_tokens // row_tokens(search, source_length), 1), share)
@@ -271,9 +274,8 @@ class _Program:
     def __call__(self, inputs, prefix, limits, uniforms, search: Search) -> list[np.ndarray]:
         if search not in self._functions:
             run = functools.partial(run_search, self._model, self._grammar, search, self._xla)
-            self._functions[search] = tf.function(
-                run, None if self._xla else _any_shape(search), autograph=False, jit_compile=self._xla
-            )
+            function = tf.function(run, None if self._xla else _any_shape(search), autograph=False, jit_compile=self._xla)
+            self._functions.setdefault(search, function)  # of several threads' the first, so that one is traced
         with tf.device(self._device):
             tensors = [tf.constant(array) for array in (inputs, prefix, limits, uniforms) if array is not None]
             return [tensor.numpy() for tensor in self._functions[search](*tensors)]

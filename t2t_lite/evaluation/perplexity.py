@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from t2t_lite.data.pipeline import eval_batches
 from t2t_lite.data.tokenizer import PAD, Vocabularies
+from t2t_lite.devices import calls_side_by_side
 from t2t_lite.models.transformer import Transformer
 
 SCORE_TOKENS = 8192  # bounds rows x length of a batch, whose logits are that x V
@@ -30,7 +32,7 @@ class Perplexity:
     Args:
         model: Transformer.
         vocabularies: Vocabularies.
-        batch_tokens: bound on rows x length of a batch.
+        batch_tokens: bound on rows x length of a batch, or of all that are evaluated at the same time.
     """
 
     def __init__(self, model: Transformer, vocabularies: Vocabularies, batch_tokens: int = SCORE_TOKENS):
@@ -39,12 +41,16 @@ class Perplexity:
 
     def scores(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Score]:
         """Each pair's Score, grouped by length and so not in the pairs' order."""
-        batches = eval_batches(pairs, self._vocabularies, batch_tokens=self._batch_tokens, replicas=1)
-        for inputs, targets, lines in batches:
-            rows = [array.numpy() for array in self._run(tf.constant(inputs[0, 0]), tf.constant(targets[0, 0]))]
-            for line, log_prob, tokens, correct in zip(lines[0, 0], *rows):
-                if line >= 0:
-                    yield Score(int(line), float(log_prob), int(tokens), int(correct))
+        workers = calls_side_by_side()
+        batches = eval_batches(pairs, self._vocabularies, batch_tokens=max(self._batch_tokens // workers, 1), replicas=1)
+        with ThreadPoolExecutor(workers) as pool:
+            for rows in (map if workers == 1 else pool.map)(self._score, batches):
+                yield from rows
+
+    def _score(self, batch) -> list[Score]:
+        inputs, targets, lines = batch
+        columns = [array.numpy().tolist() for array in self._run(tf.constant(inputs[0, 0]), tf.constant(targets[0, 0]))]
+        return [Score(int(line), *figures) for line, *figures in zip(lines[0, 0], *columns) if line >= 0]
 
     def figures(self, pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
         """loss (nats per sub-word, no smoothing), perplexity, accuracy (0 to 1) and sub-words of all pairs."""

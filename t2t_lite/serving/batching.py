@@ -32,12 +32,13 @@ class Batcher:
     of lines, which can't share a call, take turns likewise.
 
     Args:
-        call: (kind, lines) -> results, as many and in their order.
+        call: (kind, lines) -> results, as many and in their order; called from several threads.
         max_lines: in a call.
         max_waiting: lines that no call has begun, of all requests.
         weight: (kind, line) -> the part of a call that the line takes, from 0 to 1, so that few long lines fill one too.
         observe: is told the number of lines of each call.
-        workers: calls at the same time. Those that may begin share the lines that wait.
+        workers: calls at the same time. Those that may begin share the lines that wait. But where the squares of the weights
+            of all their lines sum to more than 1, they run one after the other: memory grows with the square of a length.
     """
 
     def __init__(
@@ -54,8 +55,7 @@ class Batcher:
         self._weight, self._observe = weight, observe
         self._queues: dict[str, collections.deque[_Request]] = {}  # by kind; none is empty; the first is served next
         self._workers, self._threads = workers, ThreadPoolExecutor(workers, "model")
-        self._work: set[asyncio.Task] = set()  # as many as there are queues for, up to `workers`
-        self._calls = 0  # that run
+        self._calls: dict[asyncio.Task, float] = {}  # that run, with the sum of their lines' squared weights
         self.waiting = 0  # lines that no call has begun
 
     async def submit(self, kind: str, lines: Sequence) -> list:
@@ -67,45 +67,56 @@ class Batcher:
             raise Overloaded
         if not lines:
             return []
-        answer = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer = loop.create_future()
         request = _Request(kind, lines, answer, results=[None] * len(lines), missing=len(lines))
         self._queues.setdefault(kind, collections.deque()).append(request)
         self.waiting += len(lines)
-        while len(self._work) < self._workers:
-            self._work.add(asyncio.create_task(self._work_off()))
+        loop.call_soon(self._begin)  # with what else comes at this moment
         try:
             return await answer
         finally:
             self._take_back(request)
 
-    async def _work_off(self) -> None:
-        while self._queues:
-            kind, places = self._next_call()
-            self._calls += 1
-            await self._answer(kind, places)
-            self._calls -= 1
-        self._work.discard(asyncio.current_task())
+    def _begin(self) -> None:
+        """Begins as many calls as there are lines for and as may run."""
+        while self._queues and len(self._calls) < self._workers:
+            kind, places, squares = self._next_call()
+            if not places:
+                return
+            self._calls[asyncio.create_task(self._run(kind, places))] = squares
 
-    def _next_call(self) -> tuple[str, list[tuple[_Request, int]]]:
-        """Takes lines of one kind off the queues: (kind, [(request, index of its line)])."""
-        kind = next(iter(self._queues))
-        queue = self._queues.pop(kind)
-        places, weight = [], 0.0
-        share = math.ceil(self.waiting / (self._workers - self._calls))
+    async def _run(self, kind: str, places: list[tuple[_Request, int]]) -> None:
+        await self._answer(kind, places)
+        del self._calls[asyncio.current_task()]
+        self._begin()
+
+    def _next_call(self) -> tuple[str, list[tuple[_Request, int]], float]:
+        """Takes lines of one kind off the queues, none where they have to wait for the calls that run.
+
+        Returns:
+            (kind, [(request, index of its line)], the sum of their squared weights).
+        """
+        kind, queue = next(iter(self._queues.items()))
+        others, share = sum(self._calls.values()), math.ceil(self.waiting / (self._workers - len(self._calls)))
+        places, weight, squares = [], 0.0, 0.0
         while queue and len(places) < min(share, self._max_lines):
             request = queue[0]
-            weight += self._weight(kind, request.lines[request.begun])
-            if places and weight > 1:
+            more = self._weight(kind, request.lines[request.begun])
+            if (places or self._calls) and (weight + more > 1 or others + squares + more**2 > 1):
                 break
+            weight, squares = weight + more, squares + more**2
             places.append((request, request.begun))
             request.begun += 1
             queue.popleft()
             if request.begun < len(request.lines):
                 queue.append(request)
-        if queue:
-            self._queues[kind] = queue  # behind the other kinds
+        if places:
+            del self._queues[kind]
+            if queue:
+                self._queues[kind] = queue  # behind the other kinds
         self.waiting -= len(places)
-        return kind, places
+        return kind, places, squares
 
     async def _answer(self, kind: str, places: list[tuple[_Request, int]]) -> None:
         """Calls, and hands out the results. A call that fails is repeated for each request alone, to find whose fault it is."""

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,8 @@ LINES = [
     "plain text", "", "   ", "carriage return\r", "a\ttab", "line\u2028separator", "an emoji \U0001f600",
     "\u0085 \x0b \x0c", " ".join(["many"] * 2000), "no final newline",
 ]  # fmt: skip
+
+_NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}
 
 
 @pytest.fixture
@@ -128,7 +131,21 @@ def test_threads(together, expected):
     code = f"from t2t_lite.cli.arguments import start_tensorflow as start; start(3, together={together})\n"
     code += "import tensorflow as tf; from t2t_lite.devices import calls_side_by_side; c = tf.config.threading\n"
     code += "print(c.get_intra_op_parallelism_threads(), c.get_inter_op_parallelism_threads(), calls_side_by_side())"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == expected
+    process = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | _NO_GPU, stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert process.stdout.strip() == expected
+
+
+def test_several_threads_in_a_process_of_its_own(command, run, tmp_path):
+    source = tmp_path / "in"
+    source.write_text("some words\n\nmany more words\nwords\n" * 3, encoding="utf-8")
+    flags = ["--output_dir", run.path, "--input", source, "--threads", "2"]
+    process = subprocess.run(
+        [sys.executable, "-c", "from t2t_lite.cli.decoder import main; main()", *flags],
+        env=os.environ | _NO_GPU, stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    assert process.stdout == command("--input", source)[1]
 
 
 def test_precision(command):

@@ -37,7 +37,7 @@ def serve(model, script, **options):
         batcher = Batcher(model, **{"max_lines": 4, "max_waiting": 1000, **options})
         result = await script(batcher)
         await asyncio.sleep(0.01)
-        assert batcher.waiting == 0 and not batcher._work and not batcher._queues
+        assert batcher.waiting == 0 and not batcher._calls and not batcher._queues
         return result
 
     return asyncio.run(run())
@@ -45,8 +45,9 @@ def serve(model, script, **options):
 
 async def begun(model, calls):
     """Waits until the model has been called that often."""
-    while len(model.calls) < calls:
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(60):
+        while len(model.calls) < calls:
+            await asyncio.sleep(0.001)
 
 
 def submit(batcher, *lines, kind="text"):
@@ -111,6 +112,21 @@ def test_workers_share_what_waits(model):
     answers = serve(model, script, workers=2)
     assert [line for answer in answers for _, line in answer] == [*range(5), "a", "b", "c"]
     assert sorted(lines for _, lines in model.calls[:2]) == [[0, 1, 2], [3, 4]]
+
+
+def test_long_lines_run_beside_short_ones_only(model):
+    async def script(batcher):
+        model.free.clear()
+        tasks = []
+        for calls, line in (1, "short"), (2, "l" * 70), (2, "L" * 80), (2, "last"):
+            tasks.append(submit(batcher, line))
+            await begun(model, calls)
+        await asyncio.sleep(0.01)
+        assert [lines for _, lines in model.calls] == [["short"], ["l" * 70]] and batcher.waiting == 2
+        model.free.set()
+        await asyncio.gather(*tasks)
+
+    serve(model, script, workers=3, weight=lambda kind, line: len(line) / 90)
 
 
 @pytest.mark.parametrize("workers", [1, 3])

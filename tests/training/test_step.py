@@ -14,8 +14,8 @@ import tensorflow as tf
 from layer_checks import operations, product_types, randomise
 
 from t2t_lite.config import HParams
-from t2t_lite.models.transformer import Transformer
 from t2t_lite.devices import choose_xla, make_strategy
+from t2t_lite.models.transformer import Transformer
 from t2t_lite.training.step import POLICIES, TrainStep
 
 N, S, T, V = 8, 7, 6, 20  # N: rows of the whole batch, R * M * B
