@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from t2t_lite.cli.arguments import start_tensorflow
+from t2t_lite.config import PRECISIONS
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -33,7 +34,13 @@ def main():
     parser.add_argument("--output_dir", required=True, metavar="RUN", help="a trained run")
     parser.add_argument("--input", required=True, metavar="FILE", help="sentences, a line each")
     parser.add_argument("--beam_size", type=int, default=4)
-    parser.add_argument("--precision", nargs="+", default=["float32", "bfloat16"], metavar="P", help="of the model (both)")
+    parser.add_argument(
+        "--precision",
+        nargs="+",
+        choices=PRECISIONS,
+        default=["float32", "bfloat16"],
+        help="of the model, one or several (default: float32 bfloat16)",
+    )
     parser.add_argument("--alone", type=int, default=100, metavar="N", help="sentences decoded one at a time")
     parser.add_argument("--profile", action="store_true", help="what the time is spent on, by operation")
     parser.add_argument("--ctranslate2", nargs="+", default=[], metavar="DIR", help="CTranslate2 exports of the same run")
@@ -59,7 +66,7 @@ def main():
 
 
 def in_a_process(function, *arguments):
-    """One of its own, since TensorFlow's threads are chosen once."""
+    """What the function returns in a process of its own: TensorFlow's threads are chosen once in each."""
     with multiprocessing.get_context("spawn").Pool(1) as process:
         return process.apply(function, arguments)
 
@@ -82,7 +89,7 @@ def whole(output_dir, lines, beam_size, precision, profiled):
 
 
 def alone(output_dir, lines, beam_size, precision):
-    """Those of the lines one at a time, as `t2t-decoder --interactive` does."""
+    """(seconds, multiply-adds) of the lines one at a time, as `t2t-decoder --interactive` does."""
     start_tensorflow(1)
     import t2t_lite
 
@@ -133,7 +140,8 @@ def count(h, vocabulary, source, target, beam_size) -> int:
 
 
 def base(beam_size, precision):
-    """Those of one batch through the untrained base model, whose outputs all reach their limit; each core takes its share."""
+    """(seconds, multiply-adds) of one batch, shared by the cores, through the untrained base model, all of whose outputs reach
+    their limit."""
     start_tensorflow(together=False)
     import numpy as np
     import tensorflow as tf

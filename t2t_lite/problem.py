@@ -120,7 +120,7 @@ class Problem:
         return reference
 
     def output_text(self, text: str, line: str) -> str:
-        """What a user gets for the model's output `text` on the input `line`."""
+        """What a user gets for the model's output `text` on the input `line`. Called, as `output_details`, from several threads."""
         return text
 
     def output_details(self, text: str, line: str) -> dict:
