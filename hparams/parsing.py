@@ -1,7 +1,8 @@
 """Transformers for constituency parsing (section 6.3)."""
 
-from t2t_lite.config import HParams
 from t2t_lite.hparams.transformer import base, small, tiny
+
+from t2t_lite.config import HParams
 from t2t_lite.registry import register_hparams
 
 

@@ -25,15 +25,21 @@ class ParsingProblem(Problem):
     tags: str = "normalised"  # normalised: every word is the symbol XX, as in [37]; kept: its part of speech is
     closing: str = "labelled"  # labelled: `)NP` closes `(NP`, as in [37]; plain: `)` closes any
     skip_bad_trees: bool = False  # leave out and count broken trees instead of stopping
-    silver: tuple[str, ...] | None = None  # files or folders of automatically parsed trees, added to the training
-    silver_per_gold: int = 10  # silver trees before each gold one; the side that ends first starts anew
+    silver: tuple[str, ...] | None = (
+        None  # files or folders of automatically parsed trees, added to the training
+    )
+    silver_per_gold: int = (
+        10  # silver trees before each gold one; the side that ends first starts anew
+    )
 
     # Separate, since the two sides share no symbol: words are split into sub-words, tree symbols never are, and a softmax
     # over the hundred or so of them costs a hundredth of one over the words' too.
     shared_vocabulary: ClassVar[bool] = False
     target_subword_model: ClassVar[str] = "word"
     default_vocab_size: ClassVar[int] = 16_000  # section 6.3
-    decoding: ClassVar[Decoding] = Decoding(beam_size=21, alpha=0.3, extra_length=300)  # section 6.3
+    decoding: ClassVar[Decoding] = Decoding(
+        beam_size=21, alpha=0.3, extra_length=300
+    )  # section 6.3
     metric: ClassVar[str] = "f1"
 
     def __post_init__(self):
@@ -52,7 +58,9 @@ class ParsingProblem(Problem):
             raise unknown("split", split, SPLITS)
         if split != "train" or not self.silver:
             return self.gold(split)
-        return Mixed(self.gold(split), TreebankFiles(self.silver, self.skip_bad_trees), self.silver_per_gold)
+        return Mixed(
+            self.gold(split), TreebankFiles(self.silver, self.skip_bad_trees), self.silver_per_gold
+        )
 
     @property
     def linearization(self):
@@ -114,19 +122,30 @@ class ParsingProblem(Problem):
         from t2t_lite.decoding.constraint import Brackets
         from t2t_lite.trees.linearization import MAX_DEPTH
 
-        pieces = [piece.removeprefix("\u2581") for piece in vocabularies.target.pieces(range(vocabularies.target.size))]
+        pieces = [
+            piece.removeprefix("\u2581")
+            for piece in vocabularies.target.pieces(range(vocabularies.target.size))
+        ]
         kinds = [self.linearization.kind(piece) for piece in pieces[3:]]  # after pad, EOS and UNK
-        labels = {label: number for number, label in enumerate(sorted({k.label for k in kinds if k.kind == "close"}), 1)}
+        labels = {
+            label: number
+            for number, label in enumerate(sorted({k.label for k in kinds if k.kind == "close"}), 1)
+        }
 
         def numbers(kind):
             # With plain closing brackets there is one label to close, "", whatever was opened.
-            return [0, 0, 0] + [labels.get(k.label, labels.get("", 0)) if k.kind == kind else 0 for k in kinds]
+            return [0, 0, 0] + [
+                labels.get(k.label, labels.get("", 0)) if k.kind == kind else 0 for k in kinds
+            ]
 
         return Brackets(
             opens=numbers("open"),
             closes=numbers("close"),
             words=[False] * 3 + [k.kind == "word" for k in kinds],
-            begins_word=[p.startswith("\u2581") for p in vocabularies.source.pieces(range(vocabularies.source.size))],
+            begins_word=[
+                p.startswith("\u2581")
+                for p in vocabularies.source.pieces(range(vocabularies.source.size))
+            ],
             max_depth=MAX_DEPTH,
         )
 
@@ -159,8 +178,12 @@ class WsjParsing(ParsingProblem):
 
     def gold(self, split):
         if self.raw_dir is None:
-            raise UserError(f"{self.name} needs --raw_dir, the LDC's folder that holds wsj/00 to wsj/24 (parsed, .mrg)")
-        return TreebankFiles(_wsj_sections(Path(self.raw_dir), WSJ_SECTIONS[split]), self.skip_bad_trees)
+            raise UserError(
+                f"{self.name} needs --raw_dir, the LDC's folder that holds wsj/00 to wsj/24 (parsed, .mrg)"
+            )
+        return TreebankFiles(
+            _wsj_sections(Path(self.raw_dir), WSJ_SECTIONS[split]), self.skip_bad_trees
+        )
 
 
 @register_problem
@@ -171,7 +194,9 @@ class WsjParsingSemisup(WsjParsing):
 
     def source(self, split):
         if split == "train" and not self.silver:
-            raise UserError(f"{self.name} needs --silver with files of automatically parsed trees; without it is wsj_parsing")
+            raise UserError(
+                f"{self.name} needs --silver with files of automatically parsed trees; without it is wsj_parsing"
+            )
         return super().source(split)
 
 
@@ -191,16 +216,27 @@ class Treebank(ParsingProblem):
 
     def gold(self, split):
         if not getattr(self, split):
-            raise MissingSplit(f"{self.name} has no {split} split; give --{split} with files or folders of trees")
+            raise MissingSplit(
+                f"{self.name} has no {split} split; give --{split} with files or folders of trees"
+            )
         return TreebankFiles(getattr(self, split), self.skip_bad_trees)
 
 
 def _wsj_sections(raw_dir: Path, sections: Iterable[int]) -> list[Path]:
     """The folders 02, 03, ..., or files 02.mrg, ..., of sections: in `raw_dir` itself, or where the LDC's disks have them."""
-    for below in ("", "wsj", "mrg/wsj", "parsed/mrg/wsj", "combined/wsj", "treebank_3/parsed/mrg/wsj"):
+    for below in (
+        "",
+        "wsj",
+        "mrg/wsj",
+        "parsed/mrg/wsj",
+        "combined/wsj",
+        "treebank_3/parsed/mrg/wsj",
+    ):
         folder = _below(raw_dir, below)
         if folder and _wsj_section(folder, 2):
-            return [_wsj_section(folder, section) or folder / f"{section:02}" for section in sections]
+            return [
+                _wsj_section(folder, section) or folder / f"{section:02}" for section in sections
+            ]
     raise UserError(
         f"{raw_dir}: holds no folders 02 to 23 of WSJ sections, or files 02.mrg to 23.mrg, nor does a folder wsj or "
         "parsed/mrg/wsj below it"
@@ -210,7 +246,10 @@ def _wsj_sections(raw_dir: Path, sections: Iterable[int]) -> list[Path]:
 def _below(folder: Path, path: str) -> Path | None:
     """The folder at `path` below, upper and lower case being the same; None where there is none."""
     for name in Path(path).parts:
-        folder = next((entry for entry in _entries(folder) if entry.name.lower() == name and entry.is_dir()), None)
+        folder = next(
+            (entry for entry in _entries(folder) if entry.name.lower() == name and entry.is_dir()),
+            None,
+        )
         if folder is None:
             return None
     return folder
@@ -218,7 +257,11 @@ def _below(folder: Path, path: str) -> Path | None:
 
 def _wsj_section(folder: Path, section: int) -> Path | None:
     name = f"{section:02}"
-    files = (entry for entry in _entries(folder) if re.fullmatch(rf"{name}\.\w+(\.gz)?", entry.name) and holds_trees(entry))
+    files = (
+        entry
+        for entry in _entries(folder)
+        if re.fullmatch(rf"{name}\.\w+(\.gz)?", entry.name) and holds_trees(entry)
+    )
     return folder / name if (folder / name).is_dir() else next(files, None)
 
 

@@ -16,8 +16,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from t2t_lite.data.sources import Generated
 from t2t_lite.problems.translation import TranslationProblem
+
+from t2t_lite.data.sources import Generated
 from t2t_lite.registry import register_problem
 
 ENGLISH = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
@@ -59,7 +60,8 @@ CURRENCIES = {  # singular -> plural, German
 }  # fmt: skip
 CENT_CURRENCIES = ("euro", "dollar")  # whose hundredth is a cent in both languages
 SIGNS = {  # words of either language that tell a category
-    "prices": {word for one, others in CURRENCIES.items() for word in (one, *others)} | {"cent", "cents", "Cent"},
+    "prices": {word for one, others in CURRENCIES.items() for word in (one, *others)}
+    | {"cent", "cents", "Cent"},
     "dates": {name for month, (monat, _) in MONTHS.items() for name in (month, monat)},
     "ordinals": {word for thing, phrase in THINGS.items() for word in (thing, phrase.split()[-1])},
 }
@@ -134,7 +136,10 @@ def german_year(year: int) -> str:
 
 def calendar_day(day: int, month: str, year: int | None = None) -> tuple[str, str]:
     """`the first of March nineteen oh five`, `der erste März neunzehnhundertfünf`."""
-    en, de = f"the {english_ordinal(day)} of {month}", f"der {german_ordinal(day)} {MONTHS[month][0]}"
+    en, de = (
+        f"the {english_ordinal(day)} of {month}",
+        f"der {german_ordinal(day)} {MONTHS[month][0]}",
+    )
     return (en, de) if year is None else (f"{en} {english_year(year)}", f"{de} {german_year(year)}")
 
 
@@ -152,12 +157,18 @@ def clock_time(hour: int, minute: int, told: bool = False) -> tuple[str, str]:
 def amount(whole: int, cents: int, currency: str) -> tuple[str, str]:
     """`one euro fifty`, `ein Euro fünfzig`; `three euros and one cent`, `drei Euro und ein Cent`."""
     plural, german_currency = CURRENCIES[currency]
-    en, de = f"{english(whole)} {currency if whole == 1 else plural}", f"{german(whole, 'ein')} {german_currency}"
+    en, de = (
+        f"{english(whole)} {currency if whole == 1 else plural}",
+        f"{german(whole, 'ein')} {german_currency}",
+    )
     if cents == 0:
         return en, de
     if cents >= 10:
         return f"{en} {english(cents)}", f"{de} {german(cents)}"
-    return f"{en} and {english(cents)} {'cent' if cents == 1 else 'cents'}", f"{de} und {german(cents, 'ein')} Cent"
+    return (
+        f"{en} and {english(cents)} {'cent' if cents == 1 else 'cents'}",
+        f"{de} und {german(cents, 'ein')} Cent",
+    )
 
 
 def _hour(hour: int) -> int:
@@ -180,7 +191,9 @@ def draw_number(draw: random.Random) -> Example:
 def draw_ordinal(draw: random.Random) -> Example:
     n = draw.randrange(1, draw.choice((100, 1000, 1000)))
     thing, phrase = draw.choice(list(THINGS.items()))
-    return Example(f"the {english_ordinal(n)} {thing}", phrase.format(german_ordinal(n)), _values(n))
+    return Example(
+        f"the {english_ordinal(n)} {thing}", phrase.format(german_ordinal(n)), _values(n)
+    )
 
 
 def draw_date(draw: random.Random) -> Example:
@@ -238,7 +251,9 @@ def examples(split: str, seed: int = SEED) -> Iterator[Example]:
         end = len(found) + PAIRS[split]
         while len(found) < end:
             example = draw_one(draw)
-            splits = {held_out(composition) for composition in example.compositions} - {"train"} or {"train"}
+            splits = {held_out(composition) for composition in example.compositions} - {
+                "train"
+            } or {"train"}
             if splits == {split}:
                 found[example.english] = example
     mixed = list(found.values())
@@ -256,7 +271,9 @@ class SpelledNumbersEnde(TranslationProblem):
 
     def corpus(self, split):
         key = f"spelled_numbers {split}, seed {SEED}"
-        return Generated(lambda: ((example.english, example.german) for example in examples(split)), key)
+        return Generated(
+            lambda: ((example.english, example.german) for example in examples(split)), key
+        )
 
     def category(self, line):
         """Which of CATEGORIES a line is, in either language."""
@@ -264,4 +281,8 @@ class SpelledNumbersEnde(TranslationProblem):
         for name, signs in SIGNS.items():
             if not signs.isdisjoint(words):
                 return name
-        return "numbers" if len(words) == 1 or not {"hundred", "thousand"}.isdisjoint(words) else "times"
+        return (
+            "numbers"
+            if len(words) == 1 or not {"hundred", "thousand"}.isdisjoint(words)
+            else "times"
+        )

@@ -11,9 +11,10 @@ import hashlib
 import random
 from collections.abc import Iterator
 
+from t2t_lite.problems.parsing import ParsingProblem
+
 from t2t_lite.data.sources import Generated
 from t2t_lite.problem import Decoding
-from t2t_lite.problems.parsing import ParsingProblem
 from t2t_lite.registry import register_problem
 
 # A symbol -> its expansions, each as often chosen as it stands here; a symbol without any is a word.
@@ -23,20 +24,60 @@ GRAMMAR = {
     "SBAR": ["SUB S"],
     "WH": ["WP"],
     "SQ": ["VP"],
-    "NP": ["DT NN", "DT NN", "DT NN", "DT JJ NN", "DT JJ JJ NN", "PRP", "NNP", "NNP NNP", "NP/ PP/", "NP/ SBAR/", "DT CD NNS"],
+    "NP": [
+        "DT NN",
+        "DT NN",
+        "DT NN",
+        "DT JJ NN",
+        "DT JJ JJ NN",
+        "PRP",
+        "NNP",
+        "NNP NNP",
+        "NP/ PP/",
+        "NP/ SBAR/",
+        "DT CD NNS",
+    ],
     "NP/": ["DT NN", "DT JJ NN"],
     "PP/": ["IN/ NP"],
     "SBAR/": ["WHNP S/"],
     "WHNP": ["WDT"],
     "S/": ["VP"],
-    "VP": ["VBD NP", "VBD NP", "VBD NP PP", "VI", "VI PP", "VI ADVP", "VS SBARC", "MD VPB", "VBD NP CC VBD NP"],
+    "VP": [
+        "VBD NP",
+        "VBD NP",
+        "VBD NP PP",
+        "VI",
+        "VI PP",
+        "VI ADVP",
+        "VS SBARC",
+        "MD VPB",
+        "VBD NP CC VBD NP",
+    ],
     "VPB": ["VB NP", "VB NP PP"],
     "SBARC": ["THAT S"],
     "PP": ["IN NP"],
     "ADVP": ["RB"],
 }
-LABELS = {"S.": "S", "NP/": "NP", "PP/": "PP", "SBAR/": "SBAR", "S/": "S", "VPB": "VP", "SBARC": "SBAR", "WH": "WHNP"}
-TAGS = {"IN/": "IN", "VI": "VBD", "VS": "VBD", "SUB": "IN", "THAT": "IN", "?": ".", ".": ".", ",": ","}
+LABELS = {
+    "S.": "S",
+    "NP/": "NP",
+    "PP/": "PP",
+    "SBAR/": "SBAR",
+    "S/": "S",
+    "VPB": "VP",
+    "SBARC": "SBAR",
+    "WH": "WHNP",
+}
+TAGS = {
+    "IN/": "IN",
+    "VI": "VBD",
+    "VS": "VBD",
+    "SUB": "IN",
+    "THAT": "IN",
+    "?": ".",
+    ".": ".",
+    ",": ",",
+}
 WORDS = {
     "DT": "the a this that every no",
     "NN": "teacher dog map park letter river garden train doctor house song ticket window child story bridge lamp friend",
@@ -104,4 +145,7 @@ class ToyParsing(ParsingProblem):
     decoding = Decoding(beam_size=4, alpha=0.3, extra_length=100)
 
     def gold(self, split):
-        return Generated(lambda: generate(split), f"{SIZES[split]:,} sentences of a small grammar, {split}, version 1")
+        return Generated(
+            lambda: generate(split),
+            f"{SIZES[split]:,} sentences of a small grammar, {split}, version 1",
+        )

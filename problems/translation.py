@@ -5,8 +5,16 @@ from pathlib import Path
 from typing import ClassVar
 
 from t2t_lite.data.cleaning import Cleaned
-from t2t_lite.data.sources import DATA_DIR, MissingSplit, Reversed, Source, TextFiles, TfdsTranslation, TsvFile
-from t2t_lite.data.sources import nearest_files
+from t2t_lite.data.sources import (
+    DATA_DIR,
+    MissingSplit,
+    Reversed,
+    Source,
+    TextFiles,
+    TfdsTranslation,
+    TsvFile,
+    nearest_files,
+)
 from t2t_lite.errors import UserError, unknown
 from t2t_lite.problem import Problem
 from t2t_lite.registry import register_problem
@@ -22,7 +30,9 @@ class TranslationProblem(Problem):
     """
 
     reverse: bool = False  # from the target language to the source language
-    max_length_ratio: float | None = None  # training pairs with more words a side than this times the other are dropped
+    max_length_ratio: float | None = (
+        None  # training pairs with more words a side than this times the other are dropped
+    )
     drop_duplicates: bool = False  # of equal training pairs only the first is kept
 
     source_language: ClassVar[str] = ""
@@ -62,7 +72,9 @@ class Multi30k(TranslationProblem):
         languages = self.source_language, self.target_language
         if self.raw_dir is None:
             names = " and ".join(f"{stem}.{'|'.join(languages)}" for stem in self._stems.values())
-            raise UserError(f"{self.name} needs --raw_dir, a folder with {names} (each plain or .gz); {origin}")
+            raise UserError(
+                f"{self.name} needs --raw_dir, a folder with {names} (each plain or .gz); {origin}"
+            )
         return local_files(self.raw_dir, self._stems[split], languages, origin)
 
 
@@ -95,14 +107,20 @@ class TextPairs(TranslationProblem):
             if paths is None:
                 continue
             if isinstance(paths, str) or len(paths) not in (1, 2):
-                raise UserError(f"--{split} {paths}: expected one TSV file or two line-aligned files")
+                raise UserError(
+                    f"--{split} {paths}: expected one TSV file or two line-aligned files"
+                )
             # Absolute, since a run directory keeps them and later commands may start elsewhere.
-            object.__setattr__(self, split, tuple(str(Path(path).expanduser().absolute()) for path in paths))
+            object.__setattr__(
+                self, split, tuple(str(Path(path).expanduser().absolute()) for path in paths)
+            )
 
     def corpus(self, split):
         paths = getattr(self, split)
         if paths is None:
-            raise MissingSplit(f"{self.name} has no {split} split; give --{split} with one TSV file or two text files")
+            raise MissingSplit(
+                f"{self.name} has no {split} split; give --{split} with one TSV file or two text files"
+            )
         return TsvFile(*paths) if len(paths) == 1 else TextFiles(*paths)
 
 
@@ -122,7 +140,9 @@ class Wmt14(TranslationProblem):
         if self.raw_dir is None:
             name = f"wmt14_translate/{target}-{source}"  # TFDS writes every pair with English last
             return TfdsTranslation(name, self._splits[split], source, target, self.data_dir)
-        return local_files(self.raw_dir, self._stems[split], (source, target), "such files lie at statmt.org/wmt14")
+        return local_files(
+            self.raw_dir, self._stems[split], (source, target), "such files lie at statmt.org/wmt14"
+        )
 
 
 @register_problem
@@ -139,7 +159,9 @@ class Wmt14Enfr(Wmt14):
 
     source_language, target_language = "en", "fr"
     default_vocab_size = 32_000  # section 5.1
-    subword_model = "unigram"  # stands for the paper's word-piece model, which like it is chosen by likelihood
+    subword_model = (
+        "unigram"  # stands for the paper's word-piece model, which like it is chosen by likelihood
+    )
 
 
 def local_files(folder, stem: str, languages: tuple[str, str], origin: str) -> TextFiles:
@@ -158,6 +180,8 @@ def local_files(folder, stem: str, languages: tuple[str, str], origin: str) -> T
         found = next((folder / name for name in names if (folder / name).is_file()), None)
         if found is None:
             near = nearest_files(folder, names[0])
-            raise MissingSplit(f"--raw_dir {folder}: no {names[0]} (or {', '.join(names[1:])}); {near}; {origin}")
+            raise MissingSplit(
+                f"--raw_dir {folder}: no {names[0]} (or {', '.join(names[1:])}); {near}; {origin}"
+            )
         paths.append(found)
     return TextFiles(*paths)

@@ -30,7 +30,9 @@ BASE = dict(sentences=64, source=25, steps=50, vocabulary=32_768)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--output_dir", required=True, metavar="RUN", help="a trained run")
     parser.add_argument("--input", required=True, metavar="FILE", help="sentences, a line each")
     parser.add_argument("--beam_size", type=int, default=4)
@@ -41,10 +43,25 @@ def main():
         default=["float32", "bfloat16"],
         help="of the model, one or several (default: float32 bfloat16)",
     )
-    parser.add_argument("--alone", type=int, default=100, metavar="N", help="sentences decoded one at a time")
-    parser.add_argument("--profile", action="store_true", help="what the time is spent on, by operation")
-    parser.add_argument("--ctranslate2", nargs="+", default=[], metavar="DIR", help="CTranslate2 exports of the same run")
-    parser.add_argument("--opennmt", nargs=2, metavar=("ONMT_MAIN", "CONFIG"), help="OpenNMT-tf's command and a trained model")
+    parser.add_argument(
+        "--alone", type=int, default=100, metavar="N", help="sentences decoded one at a time"
+    )
+    parser.add_argument(
+        "--profile", action="store_true", help="what the time is spent on, by operation"
+    )
+    parser.add_argument(
+        "--ctranslate2",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="CTranslate2 exports of the same run",
+    )
+    parser.add_argument(
+        "--opennmt",
+        nargs=2,
+        metavar=("ONMT_MAIN", "CONFIG"),
+        help="OpenNMT-tf's command and a trained model",
+    )
     args = parser.parse_args()
     lines = Path(args.input).read_text(encoding="utf-8").splitlines()
 
@@ -53,8 +70,25 @@ def main():
         rate = in_a_process(matrix_rate, precision)
         print(f"{precision} matrix products: {rate / 1e9:,.0f} GFLOP/s")
         for name, sentences, measure, *arguments in (
-            ("whole file", len(lines), whole, args.output_dir, lines, args.beam_size, precision, args.profile),
-            ("one at a time, one thread", len(some), alone, args.output_dir, some, args.beam_size, precision),
+            (
+                "whole file",
+                len(lines),
+                whole,
+                args.output_dir,
+                lines,
+                args.beam_size,
+                precision,
+                args.profile,
+            ),
+            (
+                "one at a time, one thread",
+                len(some),
+                alone,
+                args.output_dir,
+                some,
+                args.beam_size,
+                precision,
+            ),
             ("base sizes", BASE["sentences"], base, args.beam_size, precision),
         ):
             seconds, adds = in_a_process(measure, *arguments)
@@ -96,7 +130,9 @@ def alone(output_dir, lines, beam_size, precision):
     model = t2t_lite.load(output_dir, precision=precision)
     for line in lines[:10]:
         model.translate([line], beam_size=beam_size)
-    outputs, seconds = timed(lambda: [model.translate([line], beam_size=beam_size)[0] for line in lines])
+    outputs, seconds = timed(
+        lambda: [model.translate([line], beam_size=beam_size)[0] for line in lines]
+    )
     return seconds, multiply_adds(model, lines, outputs, beam_size)
 
 
@@ -124,7 +160,10 @@ def matrix_rate(precision) -> float:
 def multiply_adds(model, lines, outputs, beam_size) -> int:
     """Those of the encoder and of each step of each beam, up to the best output's end."""
     source, target = model.run.vocabularies().source, model.run.vocabularies().target
-    lengths = [list(map(len, side)) for side in (source.encode_lines(lines), target.encode_lines(o[0].text for o in outputs))]
+    lengths = [
+        list(map(len, side))
+        for side in (source.encode_lines(lines), target.encode_lines(o[0].text for o in outputs))
+    ]
     return sum(count(model.run.hparams, target.size, *pair, beam_size) for pair in zip(*lengths))
 
 
@@ -134,14 +173,17 @@ def count(h, vocabulary, source, target, beam_size) -> int:
     projections, feed_forward = 2 * h.d_model * heads, 2 * h.d_model * h.d_ff
     encoder = h.num_encoder_layers * source * (projections + source * heads + feed_forward)
     memory = h.num_decoder_layers * source * h.d_model * heads
-    attention = projections + projections // 2 + (target / 2 + source) * heads  # to the left, to the memory
+    attention = (
+        projections + projections // 2 + (target / 2 + source) * heads
+    )  # to the left, to the memory
     step = h.num_decoder_layers * (attention + feed_forward) + h.d_model * vocabulary
     return int(encoder + memory + beam_size * target * step)
 
 
 def base(beam_size, precision):
     """(seconds, multiply-adds) of one batch, shared by the cores, through the untrained base model, all of whose outputs reach
-    their limit."""
+    their limit.
+    """
     start_tensorflow(together=False)
     import numpy as np
     import tensorflow as tf
@@ -154,12 +196,21 @@ def base(beam_size, precision):
     h = HParams()
     model = Transformer(h, BASE["vocabulary"], BASE["vocabulary"], shared=True, dtype=precision)
     search = Search(beam_size, 0.6, BASE["steps"] - BASE["source"], 1, None, False)
-    inputs = np.random.default_rng(1).integers(3, BASE["vocabulary"], [BASE["sentences"], BASE["source"]]).astype(np.int32)
+    inputs = (
+        np.random.default_rng(1)
+        .integers(3, BASE["vocabulary"], [BASE["sentences"], BASE["source"]])
+        .astype(np.int32)
+    )
     inputs[:, -1] = 1
     any_size = [tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None, None], [None])]
-    run = tf.function(lambda *tensors: run_search(model, None, search, False, *tensors), any_size, autograph=False)
+    run = tf.function(
+        lambda *tensors: run_search(model, None, search, False, *tensors), any_size, autograph=False
+    )
     shares = [
-        [tf.constant(array, tf.int32) for array in (rows, np.zeros([len(rows), BASE["steps"]]), [BASE["steps"]] * len(rows))]
+        [
+            tf.constant(array, tf.int32)
+            for array in (rows, np.zeros([len(rows), BASE["steps"]]), [BASE["steps"]] * len(rows))
+        ]
         for rows in np.array_split(inputs, calls_side_by_side())
     ]
     with ThreadPoolExecutor(len(shares)) as pool:
@@ -170,8 +221,12 @@ def base(beam_size, precision):
         search_all()
         found, seconds = timed(search_all)
     if not (found[:, 0, -1] > 0).all():
-        raise SystemExit("an output of the untrained model ended early: the figure would not be of that many steps")
-    return seconds, len(inputs) * count(h, BASE["vocabulary"], BASE["source"], BASE["steps"], beam_size)
+        raise SystemExit(
+            "an output of the untrained model ended early: the figure would not be of that many steps"
+        )
+    return seconds, len(inputs) * count(
+        h, BASE["vocabulary"], BASE["source"], BASE["steps"], beam_size
+    )
 
 
 def profile(translate):
@@ -189,7 +244,9 @@ def profile(translate):
         if "CPU" in plane.name:
             for line in plane.lines:
                 open_ = []  # (end, name), innermost last
-                for event in sorted(line.events, key=lambda event: (event.offset_ps, -event.duration_ps)):
+                for event in sorted(
+                    line.events, key=lambda event: (event.offset_ps, -event.duration_ps)
+                ):
                     while open_ and open_[-1][0] <= event.offset_ps:
                         open_.pop()
                     name = plane.event_metadata[event.metadata_id].name.rpartition(":")[2]
@@ -207,7 +264,9 @@ def ctranslate2(folder, lines, some, beam_size):
     import sentencepiece
 
     how = json.loads((Path(folder) / "metadata.json").read_text(encoding="utf-8"))
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(next(Path(folder).glob("*.model"))))
+    processor = sentencepiece.SentencePieceProcessor(
+        model_file=str(next(Path(folder).glob("*.model")))
+    )
     options = how["translate_batch"] | {"beam_size": beam_size, "num_hypotheses": beam_size}
     cores = os.cpu_count()
 
@@ -220,11 +279,18 @@ def ctranslate2(folder, lines, some, beam_size):
 
         translate([lines[:64]])
         seconds = timed(translate, calls)[1]
-        report(f"CTranslate2 {how['quantization'] or 'float32'}, {name}", sum(map(len, calls)), seconds)
+        report(
+            f"CTranslate2 {how['quantization'] or 'float32'}, {name}", sum(map(len, calls)), seconds
+        )
 
     measure("whole file, a batch on each core", [lines], inter_threads=cores, intra_threads=1)
     for threads in sorted({1, cores}):
-        measure(f"one at a time, threads: {threads}", [[line] for line in some], inter_threads=1, intra_threads=threads)
+        measure(
+            f"one at a time, threads: {threads}",
+            [[line] for line in some],
+            inter_threads=1,
+            intra_threads=threads,
+        )
 
 
 def opennmt(command, config, features) -> float:
@@ -238,7 +304,9 @@ def opennmt(command, config, features) -> float:
         )
     if result.returncode:
         raise SystemExit(f"{command}: {result.stderr.strip().splitlines()[-1]}")
-    return float(re.search(r"Total prediction time \(s\): ([\d.]+)", result.stderr + result.stdout)[1])
+    return float(
+        re.search(r"Total prediction time \(s\): ([\d.]+)", result.stderr + result.stdout)[1]
+    )
 
 
 if __name__ == "__main__":

@@ -17,12 +17,16 @@ from pathlib import Path
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--output_dir", required=True, metavar="RUN", help="a trained run")
     parser.add_argument("--input", required=True, metavar="FILE", help="sentences, a line each")
     parser.add_argument("--beam_sizes", nargs="+", type=int, default=[4, 21], metavar="W")
     parser.add_argument("--lines", nargs="+", type=int, default=[1000, 10_000], metavar="N")
-    parser.add_argument("--words", type=int, metavar="N", help="words a line (default: the file's own lines)")
+    parser.add_argument(
+        "--words", type=int, metavar="N", help="words a line (default: the file's own lines)"
+    )
     parser.add_argument("flags", nargs="*", metavar="FLAGS", help="of t2t-decoder")
     args = parser.parse_args()
     text = Path(args.input).read_text(encoding="utf-8")
@@ -43,9 +47,16 @@ def lines(text: str, count: int, words: int | None) -> list[str]:
 
 def decode(text: str, flags: list[str]) -> tuple[float, str]:
     """Peak resident memory in MiB, and the sentences/s that t2t-decoder reports."""
-    with tempfile.TemporaryDirectory() as folder, open(Path(folder, "log"), "w+", encoding="utf-8") as log:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open(Path(folder, "log"), "w+", encoding="utf-8") as log,
+    ):
         Path(folder, "input").write_text(text, encoding="utf-8")
-        command = [str(Path(sys.executable).with_name("t2t-decoder")), f"--input={folder}/input", f"--output={folder}/output"]
+        command = [
+            str(Path(sys.executable).with_name("t2t-decoder")),
+            f"--input={folder}/input",
+            f"--output={folder}/output",
+        ]
         process = subprocess.Popen([*command, *flags], stderr=log)
         _, status, usage = os.wait4(process.pid, 0)
         log.seek(0)

@@ -12,7 +12,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--input", required=True, help="line-aligned text, plain or .gz")
     parser.add_argument("--target", required=True, help="line-aligned text, plain or .gz")
     parser.add_argument("--vocab_size", type=int, default=8_000)
@@ -27,11 +29,15 @@ def main():
     from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 
     source = TextFiles(args.input, args.target)
-    vocabulary = Vocabulary.train((text for pair in source.pairs() for text in pair), args.vocab_size)
+    vocabulary = Vocabulary.train(
+        (text for pair in source.pairs() for text in pair), args.vocab_size
+    )
     vocabularies = Vocabularies(vocabulary, vocabulary, shared=True)
     shape = dict(replicas=1, micro_batches=1, max_length=args.max_length)
     lengths = sample_lengths(source, vocabularies)
-    buckets = fit_buckets(lengths, batch_tokens=args.batch_tokens, num_buckets=args.num_buckets, **shape)
+    buckets = fit_buckets(
+        lengths, batch_tokens=args.batch_tokens, num_buckets=args.num_buckets, **shape
+    )
     for bucket in buckets:
         print(bucket)
 
@@ -53,7 +59,9 @@ def main():
     print(f"padding: {1 - tokens / padded:.1%} of {len(buckets)} buckets' places")
     print("the first epoch warms up:")
     print("pairs/s by epoch:              " + ", ".join(f"{rate:,.0f}" for rate in rates))
-    print("pairs/CPU-second by epoch:     " + ", ".join(f"{rate:,.0f}" for rate in busy))  # whoever else is at work
+    print(
+        "pairs/CPU-second by epoch:     " + ", ".join(f"{rate:,.0f}" for rate in busy)
+    )  # whoever else is at work
 
 
 if __name__ == "__main__":

@@ -35,13 +35,36 @@ for batch in json.load(sys.stdin):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--output_dir", required=True, metavar="RUN", help="a trained run")
-    parser.add_argument("--export_dir", required=True, metavar="DIR", help="what t2t-exporter wrote of it")
+    parser.add_argument(
+        "--export_dir", required=True, metavar="DIR", help="what t2t-exporter wrote of it"
+    )
     parser.add_argument("--input", required=True, metavar="FILE", help="sentences, a line each")
-    parser.add_argument("--batch", type=int, nargs="+", default=[1, 7, 64], metavar="N", help="sizes (default: 1 7 64)")
-    parser.add_argument("--allowed", type=int, default=2, metavar="N", help="lines that may differ, each time (default: 2)")
-    parser.add_argument("--ctranslate2", nargs="+", default=[], metavar="DIR", help="CTranslate2 exports of the same run")
+    parser.add_argument(
+        "--batch",
+        type=int,
+        nargs="+",
+        default=[1, 7, 64],
+        metavar="N",
+        help="sizes (default: 1 7 64)",
+    )
+    parser.add_argument(
+        "--allowed",
+        type=int,
+        default=2,
+        metavar="N",
+        help="lines that may differ, each time (default: 2)",
+    )
+    parser.add_argument(
+        "--ctranslate2",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="CTranslate2 exports of the same run",
+    )
     parser.add_argument("--reference", metavar="FILE", help="the right outputs, for --ctranslate2")
     args = parser.parse_args()
     if args.ctranslate2 and not args.reference:
@@ -54,15 +77,24 @@ def main():
     model = t2t_lite.load(args.output_dir)
     wanted = model.translate(lines, n_best=2)
     for folder in args.ctranslate2:
-        compare_ctranslate2(folder, lines, [best.text for best, *_ in wanted], list(read_lines(Path(args.reference))))
+        compare_ctranslate2(
+            folder,
+            lines,
+            [best.text for best, *_ in wanted],
+            list(read_lines(Path(args.reference))),
+        )
     failed = False
     for flags in [], *([["--batch_tokens=1"]] if 1 in args.batch else []):
         way = " ".join(["t2t-decoder", *flags])
-        failed |= not compare(way, decoder(args.output_dir, args.input, flags), lines, wanted, args.allowed)
+        failed |= not compare(
+            way, decoder(args.output_dir, args.input, flags), lines, wanted, args.allowed
+        )
     for size in sorted({*args.batch, len(lines)}):
         batches = [lines[start : start + size] for start in range(0, len(lines), size)]
         ways = {
-            "Python": [(best.text, best.score) for batch in batches for [best] in model.translate(batch)],
+            "Python": [
+                (best.text, best.score) for batch in batches for [best] in model.translate(batch)
+            ],
             "SavedModel": saved_model(args.export_dir, batches),
             "t2t-server": server(args.export_dir, batches),
         }
@@ -74,35 +106,61 @@ def main():
 def decoder(run: str, path: str, flags: list[str]) -> list[tuple[str, float]]:
     command = [sys.executable, "-c", "from t2t_lite.cli.decoder import main; main()"]
     flags = ["--output_dir", run, "--input", path, "--format=jsonl", *flags]
-    result = subprocess.run([*command, *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", check=True)
+    result = subprocess.run(
+        [*command, *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        encoding="utf-8",
+        check=True,
+    )
     bests = [json.loads(line)["hypotheses"][0] for line in result.stdout.split("\n")[:-1]]
     return [(best["text"], best["score"]) for best in bests]
 
 
 def saved_model(export_dir: str, batches: list[list[str]]) -> list[tuple[str, float]]:
-    folder = max((path for path in Path(export_dir).iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
+    folder = max(
+        (path for path in Path(export_dir).iterdir() if path.name.isdecimal()),
+        key=lambda path: int(path.name),
+    )
     command = [sys.executable, "-P", "-c", _STRANGER, str(folder)]
-    result = subprocess.run(command, input=json.dumps(batches), stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    result = subprocess.run(
+        command, input=json.dumps(batches), stdout=subprocess.PIPE, encoding="utf-8", check=True
+    )
     return [tuple(json.loads(line)) for line in result.stdout.splitlines()]
 
 
 def server(export_dir: str, batches: list[list[str]]) -> list[tuple[str, float]]:
-    command = [sys.executable, "-c", "from t2t_lite.cli.server import main; main()", "--export_dir", export_dir, "--port", "0"]
+    command = [
+        sys.executable,
+        "-c",
+        "from t2t_lite.cli.server import main; main()",
+        "--export_dir",
+        export_dir,
+        "--port",
+        "0",
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
-        name, address = re.fullmatch(r"serving (\S+) version \S+ at (\S+)\n", process.stderr.readline()).groups()
+        name, address = re.fullmatch(
+            r"serving (\S+) version \S+ at (\S+)\n", process.stderr.readline()
+        ).groups()
         found = []
         for batch in batches:
             body = json.dumps({"instances": batch}).encode()
             with urllib.request.urlopen(f"{address}/v1/models/{name}:predict", body) as answer:
-                found += [(prediction["text"], prediction["score"]) for prediction in json.load(answer)["predictions"]]
+                found += [
+                    (prediction["text"], prediction["score"])
+                    for prediction in json.load(answer)["predictions"]
+                ]
         return found
     finally:
         process.terminate()
         process.wait()
 
 
-def compare(way: str, found: list[tuple[str, float]], lines: list[str], wanted: list, allowed: int) -> bool:
+def compare(
+    way: str, found: list[tuple[str, float]], lines: list[str], wanted: list, allowed: int
+) -> bool:
     """Prints the lines that differ; whether they may."""
     different, errors, largest = 0, 0, 0.0
     for line, (text, score), hypotheses in zip(lines, found, wanted, strict=True):
@@ -113,12 +171,19 @@ def compare(way: str, found: list[tuple[str, float]], lines: list[str], wanted: 
             continue
         different += 1
         errors += text not in equal or abs(score - best.score) > TOLERANCE
-        print(f"  {line!r}: {text!r} {score:.6f}; expected {[(h.text, round(h.score, 6)) for h in hypotheses]}")
-    print(f"{way}: {different} of {len(lines)} lines differ; scores by up to {largest:.1e}", flush=True)
+        print(
+            f"  {line!r}: {text!r} {score:.6f}; expected {[(h.text, round(h.score, 6)) for h in hypotheses]}"
+        )
+    print(
+        f"{way}: {different} of {len(lines)} lines differ; scores by up to {largest:.1e}",
+        flush=True,
+    )
     return not errors and different <= allowed
 
 
-def compare_ctranslate2(folder: str, lines: list[str], ours: list[str], references: list[str]) -> None:
+def compare_ctranslate2(
+    folder: str, lines: list[str], ours: list[str], references: list[str]
+) -> None:
     """Prints how far the outputs of an export, ranked as the README does, are ours."""
     import ctranslate2
     import sentencepiece
@@ -127,16 +192,27 @@ def compare_ctranslate2(folder: str, lines: list[str], ours: list[str], referenc
 
     how = json.loads((Path(folder) / "metadata.json").read_text(encoding="utf-8"))
     source_vocabulary, vocabulary = (
-        sentencepiece.SentencePieceProcessor(f"{folder}/{how['vocabularies'][side]['file']}") for side in ("source", "target")
+        sentencepiece.SentencePieceProcessor(f"{folder}/{how['vocabularies'][side]['file']}")
+        for side in ("source", "target")
     )
-    source = [source_vocabulary.encode(line, out_type=str) if line.strip() else [] for line in lines]
+    source = [
+        source_vocabulary.encode(line, out_type=str) if line.strip() else [] for line in lines
+    ]
     limit = max(map(len, source)) + 1 + how["extra_length"]
 
     def rank(pieces, score):
-        return pieces[-1:] == ["</s>"], score * (6 * len(pieces) ** 0.75 / (5 + len(pieces))) ** how["alpha"], pieces
+        return (
+            pieces[-1:] == ["</s>"],
+            score * (6 * len(pieces) ** 0.75 / (5 + len(pieces))) ** how["alpha"],
+            pieces,
+        )
 
-    results = ctranslate2.Translator(folder).translate_batch(source, max_decoding_length=limit, **how["translate_batch"])
-    theirs = [vocabulary.decode(max(map(rank, result.hypotheses, result.scores))[2]) for result in results]
+    results = ctranslate2.Translator(folder).translate_batch(
+        source, max_decoding_length=limit, **how["translate_batch"]
+    )
+    theirs = [
+        vocabulary.decode(max(map(rank, result.hypotheses, result.scores))[2]) for result in results
+    ]
     equal = sum(map(str.__eq__, ours, theirs))
     scores = [corpus_bleu(texts, references).value for texts in (theirs, ours)]
     print(

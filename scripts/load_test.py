@@ -34,8 +34,12 @@ class Client:
             self._streams = await asyncio.open_connection(url.hostname, url.port or 80)
         reader, writer = self._streams
         body = json.dumps({"instances": [line]}).encode()
-        writer.write(b"POST %b:predict HTTP/1.1\r\nHost: %b\r\n" % (url.path.encode(), url.netloc.encode()))
-        writer.write(b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        writer.write(
+            b"POST %b:predict HTTP/1.1\r\nHost: %b\r\n" % (url.path.encode(), url.netloc.encode())
+        )
+        writer.write(
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
         try:
             status, *headers = (await reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
             fields = dict(header.split(": ", 1) for header in headers if header)
@@ -62,7 +66,9 @@ async def ask_one_at_a_time(model: str, lines: list[str]) -> tuple[list[dict], f
     return predictions, len(lines) / (time.perf_counter() - started)
 
 
-async def ask_until(end: float, seed: int, model: str, lines: list[str], wanted: list[dict], counts: dict) -> list[float]:
+async def ask_until(
+    end: float, seed: int, model: str, lines: list[str], wanted: list[dict], counts: dict
+) -> list[float]:
     """One client's requests until the time `end`: the seconds that each right answer took."""
     chooser, client, seconds = random.Random(seed), Client(model), []
     while (started := time.perf_counter()) < end:
@@ -91,22 +97,34 @@ async def measure(model: str, lines: list[str], clients: int, duration: float) -
     print(f"one request at a time: {alone:.1f} requests/s ({len(lines)} lines)", flush=True)
     counts = {"wrong": 0, "lost": 0}
     started = time.perf_counter()
-    tasks = [ask_until(started + duration, seed, model, lines, wanted, counts) for seed in range(clients)]
+    tasks = [
+        ask_until(started + duration, seed, model, lines, wanted, counts) for seed in range(clients)
+    ]
     seconds = sorted(second for found in await asyncio.gather(*tasks) for second in found)
     together = len(seconds) / (time.perf_counter() - started)
-    print(f"{clients} clients for {duration:g} s: {together:.1f} requests/s, {together / alone:.2f} times as many")
+    print(
+        f"{clients} clients for {duration:g} s: {together:.1f} requests/s, {together / alone:.2f} times as many"
+    )
     if len(seconds) > 1:
-        p50, p99 = (statistics.quantiles(seconds, n=100, method="inclusive")[place] for place in (49, 98))
+        p50, p99 = (
+            statistics.quantiles(seconds, n=100, method="inclusive")[place] for place in (49, 98)
+        )
         print(f"latency: p50 {p50:.3f} s, p99 {p99:.3f} s, longest {seconds[-1]:.3f} s")
     print(f"answers: {len(seconds)} right, {counts['wrong']} wrong, {counts['lost']} lost")
     return bool(seconds) and not any(counts.values())
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, metavar="URL", help="http://HOST:PORT/v1/models/NAME")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--model", required=True, metavar="URL", help="http://HOST:PORT/v1/models/NAME"
+    )
     parser.add_argument("--input", required=True, metavar="FILE", help="one text a line, in UTF-8")
-    parser.add_argument("--lines", type=int, default=200, metavar="N", help="how many of them to use (default: 200)")
+    parser.add_argument(
+        "--lines", type=int, default=200, metavar="N", help="how many of them to use (default: 200)"
+    )
     parser.add_argument("--clients", type=int, default=50, metavar="N")
     parser.add_argument("--seconds", type=float, default=60, metavar="S")
     args = parser.parse_args()

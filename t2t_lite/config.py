@@ -15,7 +15,14 @@ _CHOICES = {
     "next_word": ("counted", "given"),
     "schedule": ("rsqrt", "cosine", "constant"),
 }
-_FRACTIONS = ("dropout", "attention_dropout", "relu_dropout", "label_smoothing", "adam_beta1", "adam_beta2")
+_FRACTIONS = (
+    "dropout",
+    "attention_dropout",
+    "relu_dropout",
+    "label_smoothing",
+    "adam_beta1",
+    "adam_beta2",
+)
 _MAY_BE_ZERO = ("warmup_steps", "average_checkpoints")
 
 
@@ -31,7 +38,9 @@ class HParams:
     num_heads: int = 8  # h, parallel attention heads (section 3.2.2)
     d_k: int = 64  # width of a head's queries and keys (section 3.2.2)
     d_v: int = 64  # width of a head's values (section 3.2.2)
-    norm: str = "post"  # post: LayerNorm(x + Sublayer(x)) (section 3.1); pre: x + Sublayer(LayerNorm(x))
+    norm: str = (
+        "post"  # post: LayerNorm(x + Sublayer(x)) (section 3.1); pre: x + Sublayer(LayerNorm(x))
+    )
     positions: str = "sinusoidal"  # sinusoidal (section 3.5) or learned (Table 3, row E)
     max_positions: int = 1024  # rows of a learned position table; sinusoids need no bound
     next_word: str = "counted"  # of a tree: counted by the decoder itself, or given to its attention (`layers.next_word`)
@@ -43,7 +52,9 @@ class HParams:
     label_smoothing: float = 0.1  # epsilon_ls (section 5.4)
 
     # Optimiser
-    schedule: str = "rsqrt"  # after the warmup: rsqrt (Eq. 3), cosine (to 0 at train_steps), constant
+    schedule: str = (
+        "rsqrt"  # after the warmup: rsqrt (Eq. 3), cosine (to 0 at train_steps), constant
+    )
     learning_rate: float = 1.0  # rsqrt: factor on Eq. 3; cosine, constant: the peak itself
     warmup_steps: int = 4000  # updates of linear increase (section 5.3)
     adam_beta1: float = 0.9  # section 5.3
@@ -51,8 +62,12 @@ class HParams:
     adam_epsilon: float = 1e-9  # section 5.3
 
     # Training
-    batch_tokens: int = 25_000  # bound on padded tokens a side in one update, all devices together (section 5.1)
-    max_length: int = 256  # sub-words a side, EOS included; longer pairs are dropped in training only
+    batch_tokens: int = (
+        25_000  # bound on padded tokens a side in one update, all devices together (section 5.1)
+    )
+    max_length: int = (
+        256  # sub-words a side, EOS included; longer pairs are dropped in training only
+    )
     num_buckets: int = 16  # batch shapes at most; each is compiled once
     train_steps: int = 100_000  # updates (section 5.2)
     eval_steps: int = 5_000  # updates between evaluations on the dev set
@@ -97,7 +112,9 @@ class HParams:
                 # int("25_000") is Python's own reading; "1e4" is a whole number to a person.
                 changes[name] = types[name](value) if types[name] is not int else _int(value)
             except (ValueError, OverflowError):
-                raise UserError(f"--set {text}: expected {types[name].__name__} for {name}, got {value!r}") from None
+                raise UserError(
+                    f"--set {text}: expected {types[name].__name__} for {name}, got {value!r}"
+                ) from None
         return self.replace(**changes)
 
     def to_dict(self) -> dict:
@@ -106,7 +123,11 @@ class HParams:
     def differences(self, other: "HParams") -> list[str]:
         """`name: mine -> other's` for each field that differs."""
         a, b = self.to_dict(), other.to_dict()
-        return [f"{name}: {json.dumps(a[name])} -> {json.dumps(b[name])}" for name in a if a[name] != b[name]]
+        return [
+            f"{name}: {json.dumps(a[name])} -> {json.dumps(b[name])}"
+            for name in a
+            if a[name] != b[name]
+        ]
 
 
 def _int(text: str) -> int:

@@ -19,14 +19,19 @@ def make_strategy(logical_devices: int | None = None) -> tf.distribute.Strategy:
     Args:
         logical_devices: cut the CPU into this many devices and use those, to try several replicas without GPUs. Must be
             asked for before TensorFlow has used its devices.
+
     """
     if logical_devices:
         cpu = tf.config.list_physical_devices("CPU")[0]
         try:
-            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * logical_devices)
+            tf.config.set_logical_device_configuration(
+                cpu, [tf.config.LogicalDeviceConfiguration()] * logical_devices
+            )
         except RuntimeError:
             if len(tf.config.list_logical_devices("CPU")) < logical_devices:
-                raise UserError(f"--logical_devices={logical_devices}: TensorFlow has started with fewer") from None
+                raise UserError(
+                    f"--logical_devices={logical_devices}: TensorFlow has started with fewer"
+                ) from None
         return tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(logical_devices)])
     gpus = tf.config.list_logical_devices("GPU")
     if not gpus and tf.test.is_built_with_cuda() and _nvidia_wheels():
@@ -60,8 +65,12 @@ def choose_xla(setting: str) -> tuple[bool, str]:
 
 def calls_side_by_side() -> int:
     """How many calls of a model use a CPU best: one, or, where each operation has one thread, as many as run at the same time
-    (`t2t_lite.cli.arguments.start_tensorflow`)."""
-    if tf.config.list_logical_devices("GPU") or tf.config.threading.get_intra_op_parallelism_threads() != 1:
+    (`t2t_lite.cli.arguments.start_tensorflow`).
+    """
+    if (
+        tf.config.list_logical_devices("GPU")
+        or tf.config.threading.get_intra_op_parallelism_threads() != 1
+    ):
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return tf.config.threading.get_inter_op_parallelism_threads() or cores

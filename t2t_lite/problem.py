@@ -29,12 +29,18 @@ class Problem:
     data_dir: str | None = None  # where downloads and trained vocabularies are kept
     raw_dir: str | None = None  # a folder of local files to read instead of downloading
     vocab_size: int | None = None  # sub-words; None: default_vocab_size
-    vocab: str | None = None  # an existing SentencePiece model to use (for the input, where each side has its own)
+    vocab: str | None = (
+        None  # an existing SentencePiece model to use (for the input, where each side has its own)
+    )
 
     default_vocab_size: ClassVar[int] = 8_000
     subword_model: ClassVar[str] = "bpe"  # SentencePiece's model type: bpe or unigram
-    target_subword_model: ClassVar[str | None] = None  # the target's own, where it differs; word: symbols that stay whole
-    shared_vocabulary: ClassVar[bool] = True  # one vocabulary for both sides, hence one embedding matrix (section 3.4)
+    target_subword_model: ClassVar[str | None] = (
+        None  # the target's own, where it differs; word: symbols that stay whole
+    )
+    shared_vocabulary: ClassVar[bool] = (
+        True  # one vocabulary for both sides, hence one embedding matrix (section 3.4)
+    )
     decoding: ClassVar[Decoding] = Decoding()
     metric: ClassVar[str] = "bleu"  # what `t2t_lite.evaluation.metrics` calls the task's score
 
@@ -49,7 +55,11 @@ class Problem:
                 raise UserError(f"problem {name} takes no --{option}={value}; it takes {takes}")
         # JSON, in which a run stores them, has lists only.
         return cls(
-            name=name, **{option: tuple(value) if isinstance(value, list) else value for option, value in options.items()}
+            name=name,
+            **{
+                option: tuple(value) if isinstance(value, list) else value
+                for option, value in options.items()
+            },
         )
 
     @classmethod
@@ -108,7 +118,9 @@ class Problem:
         Raises UserError where the problem has it in Python only.
         """
         if type(self).input_text is not Problem.input_text:
-            raise UserError(f"problem {self.name} has input_text in Python only; an export needs its input_texts, in the graph")
+            raise UserError(
+                f"problem {self.name} has input_text in Python only; an export needs its input_texts, in the graph"
+            )
         return lines
 
     def target_text(self, reference: str) -> str:
@@ -133,7 +145,9 @@ class Problem:
 
     def pretty(self, text: str) -> str:
         """An output drawn for a terminal, over several lines."""
-        raise UserError(f"outputs of problem {self.name} have no --format=pretty; expected text or jsonl")
+        raise UserError(
+            f"outputs of problem {self.name} have no --format=pretty; expected text or jsonl"
+        )
 
     def svg(self, text: str) -> str:
         """An output as an SVG picture."""

@@ -16,7 +16,9 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import UserError, unknown
 from t2t_lite.problem import Problem
 
-_problems: dict[str, tuple[type[Problem], dict]] = {}  # name -> (class, the options this name fixes)
+_problems: dict[
+    str, tuple[type[Problem], dict]
+] = {}  # name -> (class, the options this name fixes)
 _hparams: dict[str, Callable[[], HParams]] = {}
 _loaded: set[str] = set()  # plugins already imported
 
@@ -51,7 +53,9 @@ def _claim(table: dict, kind: str, name: str, value, owner) -> None:
 
 def load_plugins(usr_dir: str | None = None) -> None:
     """Imports every installed plugin, then `usr_dir`: a Python file, or a folder with an `__init__.py`."""
-    for entry in sorted(entry_points(group="t2t_lite.plugins"), key=lambda e: (e.dist.name != "t2t_lite", e.name)):
+    for entry in sorted(
+        entry_points(group="t2t_lite.plugins"), key=lambda e: (e.dist.name != "t2t_lite", e.name)
+    ):
         label = f"plugin {entry.name!r} of package {entry.dist.name}"
         _import_once(entry.value, label, entry.load)
     if usr_dir:
@@ -66,13 +70,17 @@ def _import_once(key: str, label: str, load: Callable[[], object]) -> None:
     try:
         load()
     except Exception as error:
-        for table, kept in zip((_problems, _hparams), before):  # a plugin registers all it has, or nothing
+        for table, kept in zip(
+            (_problems, _hparams), before
+        ):  # a plugin registers all it has, or nothing
             table.clear()
             table.update(kept)
         if isinstance(error, UserError):
             raise UserError(f"{label}: {error}") from None
         text = " ".join(str(error).split())
-        raise UserError(f"{label} does not import: {type(error).__name__}: {text}{_where(error)}") from error
+        raise UserError(
+            f"{label} does not import: {type(error).__name__}: {text}{_where(error)}"
+        ) from error
     _loaded.add(key)
 
 
@@ -92,9 +100,13 @@ def _where(error: Exception) -> str:
 def _import_path(path: Path, given: str) -> None:
     file = path / "__init__.py" if path.is_dir() else path
     if not file.is_file():
-        raise UserError(f"no such file: {file}; expected a Python file or a folder with an __init__.py")
+        raise UserError(
+            f"no such file: {file}; expected a Python file or a folder with an __init__.py"
+        )
     name = "t2t_lite_usr_" + (path.name if path.is_dir() else path.stem)
-    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[str(path)] if path.is_dir() else None)
+    spec = importlib.util.spec_from_file_location(
+        name, file, submodule_search_locations=[str(path)] if path.is_dir() else None
+    )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # so that a folder's own relative imports work
     try:

@@ -37,6 +37,7 @@ class Run:
         hparams: the set with its overrides.
         seed: of initial weights, data order and dropout.
         usr_dir: the user's own module that registered them, if any.
+
     """
 
     path: Path
@@ -75,19 +76,29 @@ class Run:
                 usr_dir=usr_dir,
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{file}: not a run of this version: {type(error).__name__}: {error}") from None
+            raise UserError(
+                f"{file}: not a run of this version: {type(error).__name__}: {error}"
+            ) from None
 
     def check_resumable(self) -> None:
         """Raises UserError, the difference shown, where the directory holds a run of something else."""
         if not self.exists:
             if self.path.is_dir() and any(self.path.iterdir()):
-                raise UserError(f"--output_dir {self.path}: not empty and no run; choose another directory")
+                raise UserError(
+                    f"--output_dir {self.path}: not empty and no run; choose another directory"
+                )
             return
         old = Run.open(self.path, self.usr_dir)
         differences = [f"{key}: {a} -> {b}" for key, a, b in self._compared(old) if a != b]
-        differences += [text for text in old.hparams.differences(self.hparams) if text.partition(":")[0] not in _MAY_CHANGE]
+        differences += [
+            text
+            for text in old.hparams.differences(self.hparams)
+            if text.partition(":")[0] not in _MAY_CHANGE
+        ]
         if differences:
-            raise UserError(f"--output_dir {self.path} holds another run: {'; '.join(differences)}; choose another directory")
+            raise UserError(
+                f"--output_dir {self.path} holds another run: {'; '.join(differences)}; choose another directory"
+            )
 
     def _compared(self, old: "Run"):
         yield "problem", old.problem.name, self.problem.name
@@ -153,7 +164,14 @@ class Run:
         if self.hparams.next_word == "given":
             grammar = self.problem.grammar(vocabularies)
             words = grammar.begins_word, grammar.words
-        return Transformer(self.hparams, *sizes, shared=vocabularies.shared, words=words, dtype=policy, name="transformer")
+        return Transformer(
+            self.hparams,
+            *sizes,
+            shared=vocabularies.shared,
+            words=words,
+            dtype=policy,
+            name="transformer",
+        )
 
     def load_model(self, vocabularies, weights: Path | None = None, policy: str = "float32"):
         """A `Transformer` with the weights of a file; default: `weights()`."""

@@ -18,6 +18,7 @@ class Attention(NamedTuple):
             row sums to 1.
         source_pieces: S SentencePiece pieces, U+2581 where a word begins, the last one </s>.
         target_pieces: T pieces, likewise.
+
     """
 
     weights: np.ndarray
@@ -36,6 +37,7 @@ class Translator:
         model = t2t_lite.load("runs/spelled_numbers_ende-tiny")
         for best, second in model.translate(["two hundred six"], n_best=2):
             print(best.text, best.score)
+
     """
 
     def __init__(self, run: Run, precision: str = "float32"):
@@ -49,7 +51,9 @@ class Translator:
         self._decoder = Decoder(self._model, self._vocabularies, run.problem)
         self._perplexity = Perplexity(self._model, self._vocabularies)
 
-    def translate(self, lines: Iterable[str], beam_size: int | None = None, n_best: int = 1, **options):
+    def translate(
+        self, lines: Iterable[str], beam_size: int | None = None, n_best: int = 1, **options
+    ):
         """Translates lines of text.
 
         Args:
@@ -61,6 +65,7 @@ class Translator:
         Returns:
             For each line a list of `Hypothesis(text, score, log_prob)`, best first. log_prob is in nats, EOS included; score is
             log_prob / ((5 + length) / 6)^alpha (section 6.1), length in sub-words counting EOS.
+
         """
         return self._decoder.translate(lines, beam_size=beam_size, n_best=n_best, **options)
 
@@ -73,13 +78,16 @@ class Translator:
 
         Returns:
             A `Hypothesis` for each pair, with the output's text, its score and its log_prob, as `translate` gives them.
+
         """
         from t2t_lite.decoding.beam_search import length_penalty
         from t2t_lite.decoding.decoder import Hypothesis
 
         alpha = self.run.problem.decoding.alpha if alpha is None else alpha
         hypotheses: list = [None] * len(pairs)
-        for line, log_prob, tokens, _ in self._perplexity.scores(self.run.problem.texts(*pair) for pair in pairs):
+        for line, log_prob, tokens, _ in self._perplexity.scores(
+            self.run.problem.texts(*pair) for pair in pairs
+        ):
             score = log_prob / float(length_penalty(tokens, alpha))
             hypotheses[line] = Hypothesis(pairs[line][1], score, log_prob)
         return hypotheses
@@ -109,6 +117,7 @@ def load(path, usr_dir: str | None = None, precision: str = "float32") -> Transl
     `tf.config.threading.set_intra_op_parallelism_threads(1)`. That is faster for many lines.
 
     Raises UserError where there is no run or no checkpoint.
+
     """
     if precision not in PRECISIONS:
         raise UserError(f"precision={precision!r}: expected one of {', '.join(PRECISIONS)}")

@@ -14,11 +14,15 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 def pytest_collection_finish():
     """Two logical CPU devices for tests of several replicas: TensorFlow takes them only before it has run anything."""
-    if "tensorflow" in sys.modules:  # some test collected needs it; those that don't are not made to wait for it
+    if (
+        "tensorflow" in sys.modules
+    ):  # some test collected needs it; those that don't are not made to wait for it
         import tensorflow as tf
 
         cpu = tf.config.list_physical_devices("CPU")[0]
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+        )
         tf.config.list_logical_devices()  # from here on no test can ask for another number
 
 

@@ -21,7 +21,10 @@ def randomise(layer, seed=1):
 
 def weights(layer):
     """{path below the layer's name: float64 array}."""
-    return {path: variable.numpy().astype(np.float64) for path, variable in model_variables(layer).items()}
+    return {
+        path: variable.numpy().astype(np.float64)
+        for path, variable in model_variables(layer).items()
+    }
 
 
 def twin(layer, *shape):
@@ -39,7 +42,9 @@ def operations(function, *arguments):
     """[(kind, dtype)] of all operations in the graph of `function`, and in the functions that it calls."""
     graph = tf.function(function).get_concrete_function(*arguments).graph.as_graph_def()
     nodes = [*graph.node, *(node for called in graph.library.function for node in called.node_def)]
-    return [(node.op, tf.as_dtype(node.attr["T"].type).name) for node in nodes if node.attr["T"].type]
+    return [
+        (node.op, tf.as_dtype(node.attr["T"].type).name) for node in nodes if node.attr["T"].type
+    ]
 
 
 def product_types(found):

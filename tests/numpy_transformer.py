@@ -8,7 +8,11 @@ import numpy as np
 
 def below(weights, prefix):
     """The weights of one part: those whose paths begin with `prefix/`, without it."""
-    return {path[len(prefix) + 1 :]: value for path, value in weights.items() if path.startswith(prefix + "/")}
+    return {
+        path[len(prefix) + 1 :]: value
+        for path, value in weights.items()
+        if path.startswith(prefix + "/")
+    }
 
 
 def softmax(x):
@@ -30,9 +34,14 @@ def attention(queries, keys, values, mask, bias=0):
 
 def multi_head_attention(x, memory, mask, weights, num_heads, bias=0):
     """Section 3.2.2, one head after the other. mask: bool, broadcast to [B, T, S]; bias: of the scores, to [B, H, T, S]."""
-    w_q, w_k, w_v = (np.split(weights[f"{name}/kernel"], num_heads, axis=1) for name in ("query", "key", "value"))
+    w_q, w_k, w_v = (
+        np.split(weights[f"{name}/kernel"], num_heads, axis=1) for name in ("query", "key", "value")
+    )
     bias = np.broadcast_to(bias, (len(x), num_heads, x.shape[1], memory.shape[1]))
-    heads = [attention(x @ w_q[i], memory @ w_k[i], memory @ w_v[i], mask, bias[:, i]) for i in range(num_heads)]
+    heads = [
+        attention(x @ w_q[i], memory @ w_k[i], memory @ w_v[i], mask, bias[:, i])
+        for i in range(num_heads)
+    ]
     return np.concatenate(heads, axis=-1) @ weights["output/kernel"]
 
 
@@ -71,11 +80,15 @@ def encoder_layer(x, mask, weights, hparams):
 
 def decoder_layer(x, memory, self_mask, memory_mask, weights, hparams, memory_bias=0):
     def attend_left(y):
-        return multi_head_attention(y, y, self_mask, below(weights, "self_attention"), hparams.num_heads)
+        return multi_head_attention(
+            y, y, self_mask, below(weights, "self_attention"), hparams.num_heads
+        )
 
     def attend_memory(y):
         weights_ = below(weights, "memory_attention")
-        return multi_head_attention(y, memory, memory_mask, weights_, hparams.num_heads, memory_bias)
+        return multi_head_attention(
+            y, memory, memory_mask, weights_, hparams.num_heads, memory_bias
+        )
 
     def feed(y):
         return feed_forward(y, below(weights, "feed_forward"))
@@ -94,7 +107,9 @@ def encoder(x, mask, weights, hparams):
 def decoder(x, memory, memory_mask, weights, hparams, memory_bias=0):
     self_mask = np.tril(np.ones((x.shape[1], x.shape[1]), bool))
     for i in range(hparams.num_decoder_layers):
-        x = decoder_layer(x, memory, self_mask, memory_mask, below(weights, f"layer_{i}"), hparams, memory_bias)
+        x = decoder_layer(
+            x, memory, self_mask, memory_mask, below(weights, f"layer_{i}"), hparams, memory_bias
+        )
     return layer_norm(x, below(weights, "final_norm")) if hparams.norm == "pre" else x
 
 
@@ -109,11 +124,15 @@ def next_word_scores(inputs, shifted, words, num_heads):
     scores = np.zeros((len(inputs), num_heads, shifted.shape[1], inputs.shape[1]))
     for row, symbols in enumerate(inputs):
         length = np.count_nonzero(symbols)
-        places = [place for place in range(length) if begins_word[symbols[place]]] + [length - 1] * shifted.shape[1]
+        places = [place for place in range(length) if begins_word[symbols[place]]] + [
+            length - 1
+        ] * shifted.shape[1]
         for t in range(shifted.shape[1]):
             next_place = places[sum(names_word[shifted[row, : t + 1]])]
             for head in range(num_heads):
-                scores[row, head, t] = [-2 / 4**head * abs(place - next_place) for place in range(inputs.shape[1])]
+                scores[row, head, t] = [
+                    -2 / 4**head * abs(place - next_place) for place in range(inputs.shape[1])
+                ]
     return scores
 
 
@@ -128,7 +147,9 @@ def transformer(inputs, targets, weights, hparams, shared, words=None):
         return x + positions(x.shape[1], hparams.d_model)
 
     mask = (inputs != 0)[:, None, :]
-    memory = encoder(with_positions(embed(inputs, source), "source"), mask, below(weights, "encoder"), hparams)
+    memory = encoder(
+        with_positions(embed(inputs, source), "source"), mask, below(weights, "encoder"), hparams
+    )
     shifted = np.concatenate([np.zeros_like(targets[:, :1]), targets[:, :-1]], axis=1)
     x = with_positions(embed(shifted, target), "target")
     bias = 0 if words is None else next_word_scores(inputs, shifted, words, hparams.num_heads)

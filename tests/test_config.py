@@ -16,7 +16,9 @@ def test_frozen():
 
 
 def test_override_is_typed():
-    hparams = HParams().override(["d_model=256", "dropout=0", "norm=pre", "train_steps=1e4", "batch_tokens=4_096"])
+    hparams = HParams().override(
+        ["d_model=256", "dropout=0", "norm=pre", "train_steps=1e4", "batch_tokens=4_096"]
+    )
     assert (hparams.d_model, hparams.dropout, hparams.norm) == (256, 0.0, "pre")
     assert (hparams.train_steps, hparams.batch_tokens) == (10_000, 4096)
     assert type(hparams.dropout) is float and type(hparams.train_steps) is int
@@ -64,5 +66,7 @@ def test_dictionary_and_differences():
 def test_every_field_has_its_comment():
     source = inspect.getsource(HParams)
     for field in dataclasses.fields(HParams):
-        line = next(line for line in source.splitlines() if line.strip().startswith(f"{field.name}:"))
+        line = next(
+            line for line in source.splitlines() if line.strip().startswith(f"{field.name}:")
+        )
         assert "  # " in line, field.name

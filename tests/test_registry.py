@@ -58,7 +58,11 @@ def error_of(function, *arguments) -> str:
 
 @pytest.mark.parametrize(
     "class_name, name",
-    [("Wmt14Ende", "wmt14_ende"), ("Multi30kEnfr", "multi30k_enfr"), ("SpelledNumbersEnde", "spelled_numbers_ende")],
+    [
+        ("Wmt14Ende", "wmt14_ende"),
+        ("Multi30kEnfr", "multi30k_enfr"),
+        ("SpelledNumbersEnde", "spelled_numbers_ende"),
+    ],
 )
 def test_snake_case(class_name, name):
     assert registry.snake_case(class_name) == name
@@ -66,17 +70,36 @@ def test_snake_case(class_name, name):
 
 def test_catalogue():
     text = registry.describe()
-    for name in ("wmt14_ende", "wmt14_ende_rev", "wmt14_enfr", "multi30k_ende", "multi30k_enfr", "text_pairs"):
+    for name in (
+        "wmt14_ende",
+        "wmt14_ende_rev",
+        "wmt14_enfr",
+        "multi30k_ende",
+        "multi30k_enfr",
+        "text_pairs",
+    ):
         assert f"  {name} " in text
-    for name in ("spelled_numbers_ende", "spelled_numbers_ende_rev", "base", "big", "big_enfr", "small", "tiny"):
+    for name in (
+        "spelled_numbers_ende",
+        "spelled_numbers_ende_rev",
+        "base",
+        "big",
+        "big_enfr",
+        "small",
+        "tiny",
+    ):
         assert f"  {name} " in text
     entries = [line for line in text.splitlines() if line.startswith("  ")]
     assert all(len(line.split(None, 1)) == 2 for line in entries)  # each says what it is
 
 
 def test_nearest_names():
-    assert error_of(registry.problem, "wmt14_edne").startswith("unknown problem 'wmt14_edne'; nearest: wmt14_en")
-    assert error_of(registry.hparams, "bigg") == "unknown hparams set 'bigg'; nearest: big, big_enfr"
+    assert error_of(registry.problem, "wmt14_edne").startswith(
+        "unknown problem 'wmt14_edne'; nearest: wmt14_en"
+    )
+    assert (
+        error_of(registry.hparams, "bigg") == "unknown hparams set 'bigg'; nearest: big, big_enfr"
+    )
     assert "base" in error_of(registry.hparams, "transformer")  # nothing is near: some of them
 
 
@@ -138,7 +161,9 @@ def test_taken_name_names_both_and_registers_nothing(write):
         """
     )
     message = error_of(registry.load_plugins, path)
-    assert message.startswith(f"--usr_dir {path}: t2t_lite_usr_my_plugin registers hparams set 'big'")
+    assert message.startswith(
+        f"--usr_dir {path}: t2t_lite_usr_my_plugin registers hparams set 'big'"
+    )
     assert "t2t_lite.hparams.transformer has registered" in message
     assert "unknown hparams set 'before'" in error_of(registry.hparams, "before")
     assert registry.hparams("big").d_model == 1024
@@ -161,7 +186,10 @@ def test_taken_problem(write):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("import no_such_module_here", "does not import: ModuleNotFoundError: No module named 'no_such_module_here' ("),
+        (
+            "import no_such_module_here",
+            "does not import: ModuleNotFoundError: No module named 'no_such_module_here' (",
+        ),
         ("x = 1\nx = y", "does not import: NameError: name 'y' is not defined ("),
         ("def broken(:", "does not import: SyntaxError:"),
     ],
@@ -169,7 +197,12 @@ def test_taken_problem(write):
 def test_plugin_that_does_not_import(write, text, message):
     path = write(text)
     found = error_of(registry.load_plugins, path)
-    assert found.startswith(f"--usr_dir {path}") and message in found and "my_plugin.py" in found and "line" in found
+    assert (
+        found.startswith(f"--usr_dir {path}")
+        and message in found
+        and "my_plugin.py" in found
+        and "line" in found
+    )
     assert "t2t_lite_usr_my_plugin" not in sys.modules
 
 

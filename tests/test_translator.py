@@ -14,7 +14,11 @@ def translator(tmp_path_factory):
     registry.load_plugins()
     vocabulary = Vocabulary.train(["many plain words of text", "some more of the many words"], 290)
     vocabularies = Vocabularies(vocabulary, vocabulary, shared=True)
-    run = untrained_run(tmp_path_factory.mktemp("runs") / "run", registry.problem("spelled_numbers_ende"), vocabularies)
+    run = untrained_run(
+        tmp_path_factory.mktemp("runs") / "run",
+        registry.problem("spelled_numbers_ende"),
+        vocabularies,
+    )
     return t2t_lite.load(run.path)
 
 
@@ -42,5 +46,7 @@ def test_precision(translator):
         for precision in ("float32", "bfloat16")
     )
     assert exact.score != halved.score == pytest.approx(exact.score, rel=0.05)
-    with pytest.raises(t2t_lite.UserError, match="precision='int8': expected one of float32, bfloat16, float16"):
+    with pytest.raises(
+        t2t_lite.UserError, match="precision='int8': expected one of float32, bfloat16, float16"
+    ):
         t2t_lite.load(translator.run.path, precision="int8")

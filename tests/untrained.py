@@ -18,7 +18,16 @@ def untrained_run(path, problem, vocabularies, *, ends: bool = False, **fields) 
     fields of its hparams.
     """
     vocabularies.save(path)
-    hparams = HParams(num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, **fields)
+    hparams = HParams(
+        num_encoder_layers=1,
+        num_decoder_layers=2,
+        d_model=16,
+        d_ff=32,
+        num_heads=2,
+        d_k=8,
+        d_v=8,
+        **fields,
+    )
     run = Run(path, problem, "none", hparams, seed=1)
     run.save()
     keras.utils.set_random_seed(3)

@@ -65,50 +65,100 @@ class Parser(argparse.ArgumentParser):
         if not flag.startswith("-"):
             return UserError(f"unexpected argument {word!r}; see --help")
         near = difflib.get_close_matches(flag, known, n=3, cutoff=0.5)
-        return UserError(f"unknown flag {flag}; " + (f"nearest: {', '.join(near)}" if near else "see --help"))
+        return UserError(
+            f"unknown flag {flag}; " + (f"nearest: {', '.join(near)}" if near else "see --help")
+        )
 
 
 def add_run(parser: Parser, required: bool = True) -> None:
     """The flags of commands that work on a finished or running training: --output_dir, --usr_dir."""
-    parser.add_argument("--output_dir", metavar="RUN", required=required, help="the run directory of t2t-trainer")
+    parser.add_argument(
+        "--output_dir", metavar="RUN", required=required, help="the run directory of t2t-trainer"
+    )
     add_usr_dir(parser)
 
 
 def add_usr_dir(parser: Parser) -> None:
     parser.add_argument(
-        "--usr_dir", metavar="PATH", help="a Python file, or a folder with __init__.py, that registers problems or sets"
+        "--usr_dir",
+        metavar="PATH",
+        help="a Python file, or a folder with __init__.py, that registers problems or sets",
     )
 
 
 def add_unconstrained(parser) -> None:
     """--unconstrained, of commands that search for outputs."""
     parser.add_argument(
-        "--unconstrained", action="store_true", help="let the model write what it likes, where the problem has a grammar"
+        "--unconstrained",
+        action="store_true",
+        help="let the model write what it likes, where the problem has a grammar",
     )
 
 
 def add_problem(parser: Parser) -> None:
     """The flags that choose a problem and say where its data are."""
-    parser.add_argument("--problem", metavar="NAME", help="what to train on; --registry_help lists them")
+    parser.add_argument(
+        "--problem", metavar="NAME", help="what to train on; --registry_help lists them"
+    )
     group = parser.add_argument_group("data", "Which of these a problem takes, it says itself.")
-    group.add_argument("--data_dir", metavar="DIR", help="keeps downloads and vocabularies (default: t2t_data)")
-    group.add_argument("--raw_dir", metavar="DIR", help="local files to read instead of downloading")
+    group.add_argument(
+        "--data_dir", metavar="DIR", help="keeps downloads and vocabularies (default: t2t_data)"
+    )
+    group.add_argument(
+        "--raw_dir", metavar="DIR", help="local files to read instead of downloading"
+    )
     for split in ("train", "dev", "test"):
         group.add_argument(
-            f"--{split}", nargs="+", metavar="FILE", help=f"the {split} split: one TSV or two line-aligned files, or trees"
+            f"--{split}",
+            nargs="+",
+            metavar="FILE",
+            help=f"the {split} split: one TSV or two line-aligned files, or trees",
         )
-    group.add_argument("--vocab_size", type=int, metavar="N", help="sub-words of a newly trained vocabulary")
+    group.add_argument(
+        "--vocab_size", type=int, metavar="N", help="sub-words of a newly trained vocabulary"
+    )
     group.add_argument("--vocab", metavar="FILE", help="an existing SentencePiece model to use")
     group.add_argument(
-        "--max_length_ratio", type=float, metavar="R", help="drop training pairs one side of which is R times as long"
+        "--max_length_ratio",
+        type=float,
+        metavar="R",
+        help="drop training pairs one side of which is R times as long",
     )
-    group.add_argument("--drop_duplicates", action="store_true", default=None, help="keep equal training pairs once")
-    group.add_argument("--tags", metavar="FORM", help="parsing: what a word is: kept (its part of speech) or normalised (XX)")
-    group.add_argument("--closing", metavar="FORM", help="parsing: labelled closing brackets (default) or plain")
-    group.add_argument("--silver", nargs="+", metavar="FILE", help="parsing: automatically parsed trees to train on too")
-    group.add_argument("--silver_per_gold", type=int, metavar="N", help="parsing: silver trees before each gold one (10)")
-    group.add_argument("--skip_bad_trees", action="store_true", default=None, help="parsing: count broken trees and go on")
-    group.add_argument("--registry_help", action="store_true", help="list all problems and hparams sets, and exit")
+    group.add_argument(
+        "--drop_duplicates",
+        action="store_true",
+        default=None,
+        help="keep equal training pairs once",
+    )
+    group.add_argument(
+        "--tags",
+        metavar="FORM",
+        help="parsing: what a word is: kept (its part of speech) or normalised (XX)",
+    )
+    group.add_argument(
+        "--closing", metavar="FORM", help="parsing: labelled closing brackets (default) or plain"
+    )
+    group.add_argument(
+        "--silver",
+        nargs="+",
+        metavar="FILE",
+        help="parsing: automatically parsed trees to train on too",
+    )
+    group.add_argument(
+        "--silver_per_gold",
+        type=int,
+        metavar="N",
+        help="parsing: silver trees before each gold one (10)",
+    )
+    group.add_argument(
+        "--skip_bad_trees",
+        action="store_true",
+        default=None,
+        help="parsing: count broken trees and go on",
+    )
+    group.add_argument(
+        "--registry_help", action="store_true", help="list all problems and hparams sets, and exit"
+    )
     add_usr_dir(parser)
 
 
@@ -125,7 +175,9 @@ def problem_from(args):
     registry.load_plugins(args.usr_dir)
     if not args.problem:
         raise UserError("--problem is missing; --registry_help lists all problems")
-    given = {name: getattr(args, name) for name in _PROBLEM_OPTIONS if getattr(args, name) is not None}
+    given = {
+        name: getattr(args, name) for name in _PROBLEM_OPTIONS if getattr(args, name) is not None
+    }
     # Absolute, since the run directory keeps them, and later commands may start elsewhere.
     for name in ("train", "dev", "test", "silver"):
         if name in given:
@@ -159,6 +211,7 @@ def start_tensorflow(threads: int | None = None, *, together: bool = True) -> No
         threads: how many it uses, on CPUs; None: all.
         together: whether they share each operation. False: each has one thread, and that many run at the same time. It is
             faster where several batches are at hand, since small operations gain little from a second thread.
+
     """
     if threads is not None and threads < 1:
         raise UserError(f"--threads={threads}: expected at least 1")
@@ -166,8 +219,12 @@ def start_tensorflow(threads: int | None = None, *, together: bool = True) -> No
         import tensorflow
 
         tensorflow.config.list_physical_devices()
-        with contextlib.suppress(RuntimeError):  # it runs already, in a process that calls several commands
-            tensorflow.config.threading.set_intra_op_parallelism_threads((threads or 0) if together else 1)
+        with contextlib.suppress(
+            RuntimeError
+        ):  # it runs already, in a process that calls several commands
+            tensorflow.config.threading.set_intra_op_parallelism_threads(
+                (threads or 0) if together else 1
+            )
             tensorflow.config.threading.set_inter_op_parallelism_threads(threads or 0)
 
 

@@ -13,7 +13,10 @@ def parser() -> arguments.Parser:
     )
     arguments.add_run(parser)
     parser.add_argument(
-        "--n", type=int, metavar="N", help="how many (default: the set's average_checkpoints; 5 for base, 20 for big)"
+        "--n",
+        type=int,
+        metavar="N",
+        help="how many (default: the set's average_checkpoints; 5 for base, 20 for big)",
     )
     return parser
 
@@ -30,7 +33,9 @@ def average_last() -> None:
     wanted = args.n if args.n is not None else max(1, run.hparams.average_checkpoints)
     if not 1 <= wanted <= len(paths):
         if args.n is not None or not paths:
-            raise UserError(f"--n={wanted}: {run.path} has {len(paths)} checkpoints; expected 1 to {len(paths)}")
+            raise UserError(
+                f"--n={wanted}: {run.path} has {len(paths)} checkpoints; expected 1 to {len(paths)}"
+            )
         wanted = len(paths)
     average(paths[-wanted:], run.averaged)
     steps = [path.parent.name for path in paths[-wanted:]]

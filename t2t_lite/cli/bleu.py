@@ -13,12 +13,20 @@ def parser() -> arguments.Parser:
         "that papers of 2017 quoted for English-German. They are not to be compared with one another.",
         epilog="example: t2t-bleu --translation newstest2014.out --reference newstest2014.de",
     )
-    parser.add_argument("--translation", metavar="FILE", required=True, help="one translation a line; may be .gz")
     parser.add_argument(
-        "--reference", metavar="FILE", required=True, nargs="+", help="its references, line by line; one or more files"
+        "--translation", metavar="FILE", required=True, help="one translation a line; may be .gz"
+    )
+    parser.add_argument(
+        "--reference",
+        metavar="FILE",
+        required=True,
+        nargs="+",
+        help="its references, line by line; one or more files",
     )
     parser.add_argument("--lowercase", action="store_true", help="ignore case, in all figures")
-    parser.add_argument("--tokenize", metavar="NAME", default="13a", help="sacreBLEU's tokeniser (default: 13a)")
+    parser.add_argument(
+        "--tokenize", metavar="NAME", default="13a", help="sacreBLEU's tokeniser (default: 13a)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -42,9 +50,13 @@ def bleu() -> None:
     from t2t_lite.evaluation.bleu import compound_split_bleu, corpus_bleu, corpus_chrf
 
     scores = {
-        "sacrebleu": corpus_bleu(hypotheses, *references, lowercase=args.lowercase, tokenize=args.tokenize),
+        "sacrebleu": corpus_bleu(
+            hypotheses, *references, lowercase=args.lowercase, tokenize=args.tokenize
+        ),
         "chrf": corpus_chrf(hypotheses, *references, lowercase=args.lowercase),
-        "compound_split_bleu": compound_split_bleu(hypotheses, *references, lowercase=args.lowercase),
+        "compound_split_bleu": compound_split_bleu(
+            hypotheses, *references, lowercase=args.lowercase
+        ),
     }
     if args.json:
         print(json.dumps({name: score._asdict() for name, score in scores.items()}))

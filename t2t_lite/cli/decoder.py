@@ -38,37 +38,93 @@ def parser() -> arguments.Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     arguments.add_run(parser)
-    parser.add_argument("--input", metavar="FILE", help="one text a line; may be .gz; - is stdin (default)")
-    parser.add_argument("--output", metavar="FILE", default="-", help="where to write; - is stdout (default)")
-    parser.add_argument("--interactive", action="store_true", help="ask for one line after the other")
-    parser.add_argument("--prefix", metavar="FILE", help="each output begins with its line of this file")
-    parser.add_argument("--n_best", type=int, default=1, metavar="N", help="how many outputs a line gets (default: 1)")
-    parser.add_argument("--format", choices=["text", "jsonl", "pretty"], default="text", help="see below (default: text)")
+    parser.add_argument(
+        "--input", metavar="FILE", help="one text a line; may be .gz; - is stdin (default)"
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", default="-", help="where to write; - is stdout (default)"
+    )
+    parser.add_argument(
+        "--interactive", action="store_true", help="ask for one line after the other"
+    )
+    parser.add_argument(
+        "--prefix", metavar="FILE", help="each output begins with its line of this file"
+    )
+    parser.add_argument(
+        "--n_best",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how many outputs a line gets (default: 1)",
+    )
+    parser.add_argument(
+        "--format",
+        choices=["text", "jsonl", "pretty"],
+        default="text",
+        help="see below (default: text)",
+    )
     parser.add_argument("--scores", action="store_true", help="write the score before each text")
     parser.add_argument(
-        "--tokenize", action="store_true", help="parsing: the input is raw text; split it by the treebank's rules"
+        "--tokenize",
+        action="store_true",
+        help="parsing: the input is raw text; split it by the treebank's rules",
     )
-    parser.add_argument("--svg_dir", metavar="DIR", help="parsing: draw each line's best tree into DIR/<line number>.svg")
+    parser.add_argument(
+        "--svg_dir",
+        metavar="DIR",
+        help="parsing: draw each line's best tree into DIR/<line number>.svg",
+    )
     group = parser.add_argument_group("search", "The defaults are the problem's.")
-    group.add_argument("--beam_size", type=int, metavar="N", help="hypotheses that grow side by side; 1: greedy")
-    group.add_argument("--alpha", type=float, metavar="A", help="length penalty ((5 + length) / 6)^A")
-    group.add_argument("--extra_length", type=int, metavar="N", help="sub-words an output may have beyond its input's")
+    group.add_argument(
+        "--beam_size", type=int, metavar="N", help="hypotheses that grow side by side; 1: greedy"
+    )
+    group.add_argument(
+        "--alpha", type=float, metavar="A", help="length penalty ((5 + length) / 6)^A"
+    )
+    group.add_argument(
+        "--extra_length",
+        type=int,
+        metavar="N",
+        help="sub-words an output may have beyond its input's",
+    )
     arguments.add_unconstrained(group)
     group = parser.add_argument_group("sampling")
-    group.add_argument("--sampling", action="store_true", help="draw --n_best outputs instead of searching")
-    group.add_argument("--temperature", type=float, metavar="T", help="divides the logits (default: 1)")
-    group.add_argument("--top_k", type=int, metavar="K", help="draw from the K most probable sub-words (default: all)")
-    group.add_argument("--seed", type=int, metavar="N", help="the same seed draws the same outputs (default: 1)")
-    group = parser.add_argument_group("devices", "All visible GPUs are used, each with a copy of the model.")
-    arguments.add_threads(group, "all, a batch of sentences for each; with --interactive 1, since more take longer")
+    group.add_argument(
+        "--sampling", action="store_true", help="draw --n_best outputs instead of searching"
+    )
+    group.add_argument(
+        "--temperature", type=float, metavar="T", help="divides the logits (default: 1)"
+    )
+    group.add_argument(
+        "--top_k",
+        type=int,
+        metavar="K",
+        help="draw from the K most probable sub-words (default: all)",
+    )
+    group.add_argument(
+        "--seed", type=int, metavar="N", help="the same seed draws the same outputs (default: 1)"
+    )
+    group = parser.add_argument_group(
+        "devices", "All visible GPUs are used, each with a copy of the model."
+    )
+    arguments.add_threads(
+        group, "all, a batch of sentences for each; with --interactive 1, since more take longer"
+    )
     group.add_argument(
         "--precision",
         choices=PRECISIONS,
         default="float32",
         help="of the model (default: float32); 16 bits are faster on GPUs, bfloat16 on CPUs that multiply it too",
     )
-    group.add_argument("--batch_tokens", type=int, metavar="N", help="bounds a batch's hypotheses x positions")
-    group.add_argument("--xla", choices=["auto", "on", "off"], default="auto", help="compile by XLA (auto: on GPUs)")
+    group.add_argument(
+        "--batch_tokens", type=int, metavar="N", help="bounds a batch's hypotheses x positions"
+    )
+    group.add_argument(
+        "--xla",
+        choices=["auto", "on", "off"],
+        default="auto",
+        help="compile by XLA (auto: on GPUs)",
+    )
     return parser
 
 
@@ -87,7 +143,9 @@ def decode() -> None:
     for asked, hook in hooks:
         if asked:
             hook("")  # says so where the problem has none
-    arguments.start_tensorflow(1 if args.interactive and args.threads is None else args.threads, together=args.interactive)
+    arguments.start_tensorflow(
+        1 if args.interactive and args.threads is None else args.threads, together=args.interactive
+    )
     weights = run.weights()
     from t2t_lite.decoding.decoder import Decoder, Sampling
     from t2t_lite.devices import choose_xla
@@ -98,11 +156,16 @@ def decode() -> None:
     model = run.load_model(vocabularies, weights, args.precision)
     xla, _ = choose_xla(args.xla)
     decoder = Decoder(model, vocabularies, run.problem, batch_tokens=args.batch_tokens, xla=xla)
-    options = {name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length", "n_best")}
+    options = {
+        name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length", "n_best")
+    }
     options["constrained"] = not args.unconstrained
     if args.sampling:
         temperature = 1.0 if args.temperature is None else args.temperature
-        options |= {"sampling": Sampling(temperature, args.top_k), "seed": 1 if args.seed is None else args.seed}
+        options |= {
+            "sampling": Sampling(temperature, args.top_k),
+            "seed": 1 if args.seed is None else args.seed,
+        }
     if args.interactive:
         _interact(decoder, options, args)
     else:
@@ -112,10 +175,14 @@ def decode() -> None:
 def _check(args) -> None:
     """What can be said before anything is loaded."""
     if args.interactive and (args.input or args.prefix or args.output != "-"):
-        raise UserError("--interactive reads and writes the terminal; it goes without --input, --output and --prefix")
+        raise UserError(
+            "--interactive reads and writes the terminal; it goes without --input, --output and --prefix"
+        )
     for name in ("temperature", "top_k", "seed"):
         if getattr(args, name) is not None and not args.sampling:
-            raise UserError(f"--{name}={getattr(args, name)} says how to sample; expected --sampling with it")
+            raise UserError(
+                f"--{name}={getattr(args, name)} says how to sample; expected --sampling with it"
+            )
     if args.seed is not None and args.seed < 0:
         raise UserError(f"--seed={args.seed}: expected at least 0")
     if args.batch_tokens is not None and args.batch_tokens < 1:
@@ -128,7 +195,9 @@ def _count(path: str | None, prefix: str | None) -> int | None:
         return None
     counts = [sum(1 for _ in _lines(file)) for file in (path, prefix) if file]
     if prefix and counts[0] != counts[1]:
-        raise UserError(f"--prefix {prefix} has {counts[1]:,} lines, --input {path} {counts[0]:,}; expected as many")
+        raise UserError(
+            f"--prefix {prefix} has {counts[1]:,} lines, --input {path} {counts[0]:,}; expected as many"
+        )
     return counts[0]
 
 
@@ -144,8 +213,11 @@ def _decode_file(decoder, options: dict, args, total: int | None) -> None:
         unit=" sentences",
         unit_scale=True,
         file=sys.stderr,
-        mininterval=0.2 if sys.stderr.isatty() else 30,  # a terminal gets a moving bar, a log a line now and then
-        disable=args.output == "-" and sys.stdout.isatty(),  # the outputs themselves show the progress
+        mininterval=0.2
+        if sys.stderr.isatty()
+        else 30,  # a terminal gets a moving bar, a log a line now and then
+        disable=args.output == "-"
+        and sys.stdout.isatty(),  # the outputs themselves show the progress
     )
 
     def progress(done: int, read: int) -> None:
@@ -184,9 +256,13 @@ def _interact(decoder, options: dict, args) -> None:
         except UnicodeEncodeError as error:  # of what stood for a wrong byte
             byte = ord(line[error.start]) & 0xFF
             position = len(line[: error.start].encode()) + 1
-            log(f"error: byte 0x{byte:02x} at position {position} is not UTF-8; expected UTF-8 text")
+            log(
+                f"error: byte 0x{byte:02x} at position {position} is not UTF-8; expected UTF-8 text"
+            )
             continue
-        [hypotheses] = decoder.translate([decoder.problem.tokenize(line) if args.tokenize else line], **options)
+        [hypotheses] = decoder.translate(
+            [decoder.problem.tokenize(line) if args.tokenize else line], **options
+        )
         print(_format(number, line, hypotheses, decoder.problem, args), end="", flush=True)
         if args.svg_dir:
             _draw(number + 1, hypotheses[0].text, decoder.problem, args.svg_dir)
@@ -195,12 +271,21 @@ def _interact(decoder, options: dict, args) -> None:
 def _format(number: int, line: str, hypotheses: list, problem, args) -> str:
     """The output for one input line, as `_FORMATS` says."""
     if args.format == "jsonl":
-        outputs = [{"text": h.text, "score": h.score, "log_prob": h.log_prob, **h.details} for h in hypotheses]
-        return json.dumps({"line": number, "input": line, "hypotheses": outputs}, ensure_ascii=False) + "\n"
+        outputs = [
+            {"text": h.text, "score": h.score, "log_prob": h.log_prob, **h.details}
+            for h in hypotheses
+        ]
+        return (
+            json.dumps({"line": number, "input": line, "hypotheses": outputs}, ensure_ascii=False)
+            + "\n"
+        )
     if args.format == "pretty":
         return "".join(problem.pretty(hypothesis.text) + "\n" for hypothesis in hypotheses)
     if args.n_best > 1:
-        return "".join(f"{number} ||| {hypothesis.text} ||| {hypothesis.score:.6f}\n" for hypothesis in hypotheses)
+        return "".join(
+            f"{number} ||| {hypothesis.text} ||| {hypothesis.score:.6f}\n"
+            for hypothesis in hypotheses
+        )
     [hypothesis] = hypotheses
     return f"{hypothesis.score:.6f}\t{hypothesis.text}\n" if args.scores else f"{hypothesis.text}\n"
 

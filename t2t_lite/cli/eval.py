@@ -15,11 +15,17 @@ def parser() -> arguments.Parser:
     )
     arguments.add_run(parser)
     what = parser.add_argument_group("what to measure on")
-    what.add_argument("--split", choices=["train", "dev", "test"], help="of the run's problem (default: dev)")
-    what.add_argument("--input", metavar="FILE", help="inputs, a line each, instead of a split; with --reference")
+    what.add_argument(
+        "--split", choices=["train", "dev", "test"], help="of the run's problem (default: dev)"
+    )
+    what.add_argument(
+        "--input", metavar="FILE", help="inputs, a line each, instead of a split; with --reference"
+    )
     what.add_argument("--reference", metavar="FILE", help="the right outputs, a line each")
     parser.add_argument("--beam_size", type=int, metavar="W", help="default: the problem's")
-    parser.add_argument("--alpha", type=float, metavar="A", help="of the length penalty; default: the problem's")
+    parser.add_argument(
+        "--alpha", type=float, metavar="A", help="of the length penalty; default: the problem's"
+    )
     arguments.add_unconstrained(parser)
     parser.add_argument(
         "--tags",
@@ -27,8 +33,14 @@ def parser() -> arguments.Parser:
         help="parsing: score the predicted trees with the gold tags at their leaves (default), since punctuation is left out by "
         "its tag, or with their own",
     )
-    parser.add_argument("--no_decode", action="store_true", help="leave out the metric, which needs decoding")
-    parser.add_argument("--per_line", metavar="FILE", help="write each pair's log probability and output, as JSON lines")
+    parser.add_argument(
+        "--no_decode", action="store_true", help="leave out the metric, which needs decoding"
+    )
+    parser.add_argument(
+        "--per_line",
+        metavar="FILE",
+        help="write each pair's log probability and output, as JSON lines",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -47,7 +59,9 @@ def evaluate() -> None:
     run = Run.open(args.output_dir, args.usr_dir)
     problem = run.problem
     metric = _metric(problem, args.tags)
-    source = TextFiles(args.input, args.reference) if args.input else problem.source(args.split or "dev")
+    source = (
+        TextFiles(args.input, args.reference) if args.input else problem.source(args.split or "dev")
+    )
     source.check()
     pairs = list(source.pairs())
     references = list(_references(problem, pairs, args.reference or source))
@@ -96,7 +110,9 @@ def evaluate() -> None:
 def _metric(problem, tags: str | None) -> str:
     """The key of METRICS."""
     if tags and problem.metric != "f1":
-        raise UserError(f"--tags={tags}: outputs of problem {problem.name} are not trees; expected no --tags")
+        raise UserError(
+            f"--tags={tags}: outputs of problem {problem.name} are not trees; expected no --tags"
+        )
     return "f1_own_tags" if tags == "own" else problem.metric
 
 
@@ -117,7 +133,12 @@ def _write_lines(path: str, scores, outputs) -> None:
             entry = {"line": score.line + 1, "log_prob": score.log_prob, "tokens": score.tokens}
             if outputs:
                 output = outputs[score.line]
-                entry.update(output=output.text, output_score=output.score, output_log_prob=output.log_prob, **output.details)
+                entry.update(
+                    output=output.text,
+                    output_score=output.score,
+                    output_log_prob=output.log_prob,
+                    **output.details,
+                )
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 

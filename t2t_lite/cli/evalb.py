@@ -16,9 +16,18 @@ def parser() -> arguments.Parser:
         "words. A line without a tree is a sentence that the parser skipped.",
         epilog="example: t2t-evalb --gold section23.trees --predicted output.trees --tags gold",
     )
-    parser.add_argument("--gold", metavar="FILE", required=True, help="the right trees, one a line; may be .gz")
-    parser.add_argument("--predicted", metavar="FILE", required=True, help="the trees to score, line by line; may be .gz")
-    parser.add_argument("--params", metavar="FILE", help="EVALB's parameter file (default: COLLINS.prm, built in)")
+    parser.add_argument(
+        "--gold", metavar="FILE", required=True, help="the right trees, one a line; may be .gz"
+    )
+    parser.add_argument(
+        "--predicted",
+        metavar="FILE",
+        required=True,
+        help="the trees to score, line by line; may be .gz",
+    )
+    parser.add_argument(
+        "--params", metavar="FILE", help="EVALB's parameter file (default: COLLINS.prm, built in)"
+    )
     parser.add_argument(
         "--tags",
         choices=["gold", "own"],
@@ -43,8 +52,12 @@ def _scores(pairs, args, parameters) -> Iterator:
             arguments.log(error)
         errors += len(score.errors)
         if errors > parameters.max_error + 1:
-            hint = "; a parser that predicts no tags needs --tags=gold" if args.tags == "own" else ""
-            raise UserError(f"{names[1]}: stopped after {errors} errors; MAX_ERROR is {parameters.max_error}{hint}")
+            hint = (
+                "; a parser that predicts no tags needs --tags=gold" if args.tags == "own" else ""
+            )
+            raise UserError(
+                f"{names[1]}: stopped after {errors} errors; MAX_ERROR is {parameters.max_error}{hint}"
+            )
         yield score
 
 

@@ -36,17 +36,44 @@ def parser() -> arguments.Parser:
         conflict_handler="resolve",  # --version means the model's here
     )
     arguments.add_run(parser)
-    parser.add_argument("--export_dir", metavar="DIR", required=True, help="DIR/<version>/ is written")
-    parser.add_argument("--version", type=int, metavar="N", help="default: one more than the largest in DIR, from 1")
     parser.add_argument(
-        "--format", choices=["saved_model", "ctranslate2"], default="saved_model", help="see below (default: saved_model)"
+        "--export_dir", metavar="DIR", required=True, help="DIR/<version>/ is written"
     )
-    parser.add_argument("--quantization", choices=_QUANTIZATIONS, help="of ctranslate2's weights (default: none, float32)")
-    group = parser.add_argument_group("search", "Fixed in the export. The defaults are the problem's.")
-    group.add_argument("--beam_size", type=int, metavar="N", help="hypotheses that grow side by side; 1: greedy")
-    group.add_argument("--alpha", type=float, metavar="A", help="length penalty ((5 + length) / 6)^A")
-    group.add_argument("--extra_length", type=int, metavar="N", help="sub-words an output may have beyond its input's")
-    group.add_argument("--n_best", type=int, metavar="N", help="outputs of the signature n_best (default: the beam size)")
+    parser.add_argument(
+        "--version", type=int, metavar="N", help="default: one more than the largest in DIR, from 1"
+    )
+    parser.add_argument(
+        "--format",
+        choices=["saved_model", "ctranslate2"],
+        default="saved_model",
+        help="see below (default: saved_model)",
+    )
+    parser.add_argument(
+        "--quantization",
+        choices=_QUANTIZATIONS,
+        help="of ctranslate2's weights (default: none, float32)",
+    )
+    group = parser.add_argument_group(
+        "search", "Fixed in the export. The defaults are the problem's."
+    )
+    group.add_argument(
+        "--beam_size", type=int, metavar="N", help="hypotheses that grow side by side; 1: greedy"
+    )
+    group.add_argument(
+        "--alpha", type=float, metavar="A", help="length penalty ((5 + length) / 6)^A"
+    )
+    group.add_argument(
+        "--extra_length",
+        type=int,
+        metavar="N",
+        help="sub-words an output may have beyond its input's",
+    )
+    group.add_argument(
+        "--n_best",
+        type=int,
+        metavar="N",
+        help="outputs of the signature n_best (default: the beam size)",
+    )
     arguments.add_unconstrained(group)
     return parser
 
@@ -70,7 +97,9 @@ def export() -> None:
 
         options["quantization"] = args.quantization
     arguments.log(f"checkpoint: {run.weights()}")
-    folder = module.export(run, args.export_dir, args.version, **options, constrained=not args.unconstrained)
+    folder = module.export(
+        run, args.export_dir, args.version, **options, constrained=not args.unconstrained
+    )
     arguments.log("checked against the decoder in a process without t2t_lite")
     print(folder)
 

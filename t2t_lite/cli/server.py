@@ -33,18 +33,36 @@ def parser() -> arguments.Parser:
         epilog=_ROUTES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--export_dir", metavar="DIR", required=True, help="what t2t-exporter wrote: DIR/<version>/")
+    parser.add_argument(
+        "--export_dir", metavar="DIR", required=True, help="what t2t-exporter wrote: DIR/<version>/"
+    )
     parser.add_argument("--name", help="in the routes (default: the folder's name)")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen at; 0.0.0.0: all (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8501, metavar="N", help="0: a free one, which is told (default: 8501)")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen at; 0.0.0.0: all (default: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=8501,
+        metavar="N",
+        help="0: a free one, which is told (default: 8501)",
+    )
     arguments.add_usr_dir(parser)
     arguments.add_threads(parser, "all, a call of the model for each")
-    group = parser.add_argument_group("limits", "What goes beyond is refused: 400, 408, 413, or 503 with Retry-After.")
+    group = parser.add_argument_group(
+        "limits", "What goes beyond is refused: 400, 408, 413, or 503 with Retry-After."
+    )
 
     def limit(name: str, metavar: str, help: str) -> None:
         default = getattr(Limits, name)
         group.add_argument(
-            f"--{name}", type=type(default), default=default, metavar=metavar, help=f"{help} (default: {default})"
+            f"--{name}",
+            type=type(default),
+            default=default,
+            metavar=metavar,
+            help=f"{help} (default: {default})",
         )
 
     limit("max_body_bytes", "N", "size of a request")
@@ -52,19 +70,27 @@ def parser() -> arguments.Parser:
     limit("max_line_length", "N", "characters of a line")
     limit("max_waiting_lines", "N", "lines of all requests that wait for the model")
     limit("max_batch_lines", "N", "lines that the model gets at once")
-    limit("timeout", "S", "seconds that a client may take to send a request, and may read nothing of the answer")
+    limit(
+        "timeout",
+        "S",
+        "seconds that a client may take to send a request, and may read nothing of the answer",
+    )
     return parser
 
 
 def serve() -> None:
     args = parser().parse_args()
-    limits = Limits(**{field.name: getattr(args, field.name) for field in dataclasses.fields(Limits)})
+    limits = Limits(
+        **{field.name: getattr(args, field.name) for field in dataclasses.fields(Limits)}
+    )
     try:
         import fastapi  # noqa: F401
         import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise UserError(f'{error.name} is missing; expected an installation with pip install "t2t_lite[serve]"') from None
+        raise UserError(
+            f'{error.name} is missing; expected an installation with pip install "t2t_lite[serve]"'
+        ) from None
     listening = _listen(args.host, args.port)  # before the model is loaded, which takes longer
     arguments.start_tensorflow(args.threads, together=False)
     from t2t_lite.serving.app import Service, create_app
@@ -92,7 +118,9 @@ def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port < 1 << 16:  # of a larger one, only 16 bits would be taken
         raise UserError(f"--port={port}: expected 0 to 65535")
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)

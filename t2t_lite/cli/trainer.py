@@ -15,21 +15,51 @@ def parser() -> arguments.Parser:
         epilog="example: t2t-trainer --problem=multi30k_ende --hparams=small --raw_dir=DIR",
     )
     arguments.add_problem(parser)
-    parser.add_argument("--hparams", metavar="SET", default="base", help="name of an hparams set (default: base)")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="overrides one field of the set; repeatable"
+        "--hparams", metavar="SET", default="base", help="name of an hparams set (default: base)"
     )
-    parser.add_argument("--output_dir", metavar="RUN", help="the run directory (default: runs/PROBLEM-SET)")
-    parser.add_argument("--seed", type=int, default=1, help="of weights, data order and dropout (default: 1)")
-    parser.add_argument("--dry_run", action="store_true", help="print what would run, and exit; writes nothing")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="overrides one field of the set; repeatable",
+    )
+    parser.add_argument(
+        "--output_dir", metavar="RUN", help="the run directory (default: runs/PROBLEM-SET)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of weights, data order and dropout (default: 1)"
+    )
+    parser.add_argument(
+        "--dry_run", action="store_true", help="print what would run, and exit; writes nothing"
+    )
     group = parser.add_argument_group("devices")
-    group.add_argument("--precision", choices=PRECISIONS, default="float32", help="of matrix products")
-    group.add_argument("--xla", choices=["auto", "on", "off"], default="auto", help="compile by XLA (auto: on GPUs)")
-    group.add_argument("--logical_devices", type=int, metavar="N", help="cut the CPU into N devices, to try several replicas")
     group.add_argument(
-        "--micro_batches", type=int, default=1, metavar="M", help="cut each device's share of an update into M parts"
+        "--precision", choices=PRECISIONS, default="float32", help="of matrix products"
     )
-    group.add_argument("--deterministic", action="store_true", help="bit-equal results in every run; slower")
+    group.add_argument(
+        "--xla",
+        choices=["auto", "on", "off"],
+        default="auto",
+        help="compile by XLA (auto: on GPUs)",
+    )
+    group.add_argument(
+        "--logical_devices",
+        type=int,
+        metavar="N",
+        help="cut the CPU into N devices, to try several replicas",
+    )
+    group.add_argument(
+        "--micro_batches",
+        type=int,
+        default=1,
+        metavar="M",
+        help="cut each device's share of an update into M parts",
+    )
+    group.add_argument(
+        "--deterministic", action="store_true", help="bit-equal results in every run; slower"
+    )
     return parser
 
 

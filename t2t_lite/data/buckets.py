@@ -19,7 +19,13 @@ class Bucket:
 
 
 def fit_buckets(
-    lengths: np.ndarray, *, batch_tokens: int, replicas: int, micro_batches: int, max_length: int, num_buckets: int
+    lengths: np.ndarray,
+    *,
+    batch_tokens: int,
+    replicas: int,
+    micro_batches: int,
+    max_length: int,
+    num_buckets: int,
 ) -> list[Bucket]:
     """Chooses at most `num_buckets` shapes that leave the least padding.
 
@@ -31,6 +37,7 @@ def fit_buckets(
         batch_tokens: bound on replicas * micro_batches * rows * max(S, T).
 
     Raises UserError where `batch_tokens` is too small for one row of `max_length` in each micro-batch.
+
     """
     slices = replicas * micro_batches
     if slices * max_length > batch_tokens:

@@ -17,9 +17,12 @@ class Cleaned(Source):
         max_length_ratio: pairs are dropped whose longer side has more than this times the words of the shorter, and
             pairs with an empty side. None keeps them.
         drop_duplicates: of equal pairs only the first is kept.
+
     """
 
-    def __init__(self, source: Source, max_length_ratio: float | None, drop_duplicates: bool, folder):
+    def __init__(
+        self, source: Source, max_length_ratio: float | None, drop_duplicates: bool, folder
+    ):
         self.source = source
         self.max_length_ratio = max_length_ratio
         self.drop_duplicates = drop_duplicates
@@ -35,7 +38,9 @@ class Cleaned(Source):
         )
 
     def fingerprint(self):
-        return digest(self.source.fingerprint(), str(self.max_length_ratio), str(self.drop_duplicates))
+        return digest(
+            self.source.fingerprint(), str(self.max_length_ratio), str(self.drop_duplicates)
+        )
 
     def pairs(self):
         return self._copy().pairs()
@@ -83,7 +88,9 @@ class Cleaned(Source):
                     counts["lopsided"] += 1
                 else:
                     for file, text in zip((inputs, targets), pair):
-                        file.write(text.replace("\n", " ").encode() + b"\n")  # a data set's text may hold line ends
+                        file.write(
+                            text.replace("\n", " ").encode() + b"\n"
+                        )  # a data set's text may hold line ends
         return counts
 
     def _lopsided(self, source: str, target: str) -> bool:
@@ -97,7 +104,8 @@ class Cleaned(Source):
         import numpy as np  # here, so that `--help` need not wait for it
 
         digests = (
-            int.from_bytes(hashlib.blake2b("\n".join(pair).encode(), digest_size=8).digest()) for pair in self.source.pairs()
+            int.from_bytes(hashlib.blake2b("\n".join(pair).encode(), digest_size=8).digest())
+            for pair in self.source.pairs()
         )
         digests = np.fromiter(digests, np.uint64)
         first = np.zeros(len(digests), bool)

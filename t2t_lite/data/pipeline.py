@@ -41,6 +41,7 @@ class TrainingBatches:
     Args:
         buckets: nested shapes, smallest first, as `fit_buckets` makes them; the last holds any pair up to `max_length`.
         start_epoch, start_batch: where to begin. What comes before in that epoch is read, but not yielded.
+
     """
 
     def __init__(
@@ -75,7 +76,9 @@ class TrainingBatches:
                     shapes = [(*self.slices, -1, array.shape[1]) for array in (inputs, targets)]
                     yield Batch(inputs.reshape(shapes[0]), targets.reshape(shapes[1]), epoch, index)
             if self.dropped == self.pairs:
-                raise UserError(f"{self.source}: all {self.pairs:,} pairs are longer than max_length={self.max_length}")
+                raise UserError(
+                    f"{self.source}: all {self.pairs:,} pairs are longer than max_length={self.max_length}"
+                )
             epoch, first = epoch + 1, 0
 
     def _epoch(self, epoch: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -85,7 +88,9 @@ class TrainingBatches:
         piles = [_Pile(rows * bucket.rows, bucket) for bucket in self.buckets]
         ends = [[b.source_length for b in self.buckets], [b.target_length for b in self.buckets]]
         chunks = _shuffled(self.source.dataset(), self.seed, epoch)
-        for ids, lengths in _encoded(chunks, self.vocabularies, self.max_length).as_numpy_iterator():
+        for ids, lengths in _encoded(
+            chunks, self.vocabularies, self.max_length
+        ).as_numpy_iterator():
             # The buckets are nested, so a pair's bucket is the larger of the two that its sides need.
             bucket = np.maximum(*(np.searchsorted(ends[side], lengths[side]) for side in (0, 1)))
             bucket[np.maximum(*lengths) > self.max_length] = len(piles)
@@ -155,7 +160,9 @@ def _shuffled(pairs: tf.data.Dataset, seed: int, epoch: int) -> tf.data.Dataset:
     """
 
     def shuffle(number, texts):
-        block_seed = tf.random.experimental.stateless_fold_in(tf.constant([seed, epoch], tf.int64), number)
+        block_seed = tf.random.experimental.stateless_fold_in(
+            tf.constant([seed, epoch], tf.int64), number
+        )
         order = tf.argsort(tf.random.stateless_uniform(tf.shape(texts[0]), block_seed))
         return tuple(tf.gather(side, order) for side in texts)
 
@@ -163,30 +170,45 @@ def _shuffled(pairs: tf.data.Dataset, seed: int, epoch: int) -> tf.data.Dataset:
     return pairs.batch(_BLOCK).enumerate().map(shuffle).prefetch(1).rebatch(_CHUNK)
 
 
-def _encoded(chunks: tf.data.Dataset, vocabularies: Vocabularies, max_length: int) -> tf.data.Dataset:
+def _encoded(
+    chunks: tf.data.Dataset, vocabularies: Vocabularies, max_length: int
+) -> tf.data.Dataset:
     """Chunks of ((int32 [n, S], int32 [n, T]), (int64 [n], int64 [n])): ids cut to `max_length`, and whole lengths."""
 
     def encode(*texts):
-        ragged = [v.encode(text) for v, text in zip((vocabularies.source, vocabularies.target), texts)]
-        return tuple(ids[:, :max_length].to_tensor() for ids in ragged), tuple(ids.row_lengths() for ids in ragged)
+        ragged = [
+            v.encode(text) for v, text in zip((vocabularies.source, vocabularies.target), texts)
+        ]
+        return tuple(ids[:, :max_length].to_tensor() for ids in ragged), tuple(
+            ids.row_lengths() for ids in ragged
+        )
 
-    return untuned(chunks.map(encode, num_parallel_calls=min(os.cpu_count(), _MAX_CALLS)).prefetch(4))
+    return untuned(
+        chunks.map(encode, num_parallel_calls=min(os.cpu_count(), _MAX_CALLS)).prefetch(4)
+    )
 
 
 def sample_lengths(source: Source, vocabularies: Vocabularies, limit: int = 200_000) -> np.ndarray:
     """int64 [N, 2]: sub-words of source and target, EOS included, of the first `limit` pairs."""
-    chunks = _encoded(source.dataset().take(limit).batch(_CHUNK), vocabularies, 1).as_numpy_iterator()
+    chunks = _encoded(
+        source.dataset().take(limit).batch(_CHUNK), vocabularies, 1
+    ).as_numpy_iterator()
     return np.concatenate([np.stack(lengths, axis=1) for _, lengths in chunks])
 
 
 def eval_batches(
-    pairs: Iterable[tuple[str, str]], vocabularies: Vocabularies, *, batch_tokens: int, replicas: int
+    pairs: Iterable[tuple[str, str]],
+    vocabularies: Vocabularies,
+    *,
+    batch_tokens: int,
+    replicas: int,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Batches of every pair, however long, in few shapes.
 
     Yields:
         inputs int32 [R, 1, B, S], targets int32 [R, 1, B, T = S] and the lines' numbers, int64 [R, 1, B], from 0, where -1
         marks an empty row. R * B * S <= batch_tokens unless single lines are longer.
+
     """
     piles: dict[int, _Pile] = {}
     numbers: dict[int, list[int]] = {}
@@ -194,10 +216,16 @@ def eval_batches(
     def cut(length, inputs, targets):
         lines = numbers.pop(length)
         lines += [-1] * (len(inputs) - len(lines))
-        return tuple(array.reshape(replicas, 1, -1, *array.shape[1:]) for array in (inputs, targets, np.array(lines)))
+        return tuple(
+            array.reshape(replicas, 1, -1, *array.shape[1:])
+            for array in (inputs, targets, np.array(lines))
+        )
 
     for number, pair in enumerate(pairs):
-        rows = [v.encode_lines([text])[0] for v, text in zip((vocabularies.source, vocabularies.target), pair)]
+        rows = [
+            v.encode_lines([text])[0]
+            for v, text in zip((vocabularies.source, vocabularies.target), pair)
+        ]
         length = _eval_length(max(map(len, rows)))
         if length not in piles:
             rows_each = max(1, batch_tokens // (replicas * length))

@@ -35,11 +35,15 @@ def prepare(problem: Problem, log: Callable[[str], None] = _to_stderr) -> Vocabu
         vocabulary = given or _vocabulary(problem, (0, 1), problem.subword_model, "", log)
         return Vocabularies(vocabulary, vocabulary, shared=True)
     source = given or _vocabulary(problem, (0,), problem.subword_model, ".source", log)
-    target = _vocabulary(problem, (1,), problem.target_subword_model or problem.subword_model, ".target", log)
+    target = _vocabulary(
+        problem, (1,), problem.target_subword_model or problem.subword_model, ".target", log
+    )
     return Vocabularies(source, target, shared=False)
 
 
-def _vocabulary(problem: Problem, sides: tuple[int, ...], model_type: str, suffix: str, log) -> Vocabulary:
+def _vocabulary(
+    problem: Problem, sides: tuple[int, ...], model_type: str, suffix: str, log
+) -> Vocabulary:
     train = problem.examples("train")
     size = problem.subwords() if model_type != "word" else None
     name = f"{problem.name}.{model_type}{f'.{size}' if size else ''}.{train.fingerprint()}{suffix}.model"

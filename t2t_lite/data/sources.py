@@ -13,7 +13,9 @@ from pathlib import Path
 
 from t2t_lite.errors import UserError
 
-DATA_DIR = "t2t_data"  # where downloads, cleaned copies and vocabularies go unless the user says otherwise
+DATA_DIR = (
+    "t2t_data"  # where downloads, cleaned copies and vocabularies go unless the user says otherwise
+)
 _CHUNK = 1024  # pairs handed from Python to TensorFlow at once
 _KEPT = 200  # chunks at most that are kept in memory, some 60 MB
 
@@ -53,7 +55,9 @@ class Source:
         def read():
             pairs, kept = self.pairs(), []
             while chunk := list(itertools.islice(pairs, _CHUNK)):
-                arrays = tuple(np.array([text.encode() for text in side], object) for side in zip(*chunk))
+                arrays = tuple(
+                    np.array([text.encode() for text in side], object) for side in zip(*chunk)
+                )
                 if len(kept) <= _KEPT:
                     kept.append(arrays)
                 yield arrays
@@ -82,7 +86,10 @@ class TextFiles(Source):
         sides = [read_lines(path) for path in self.paths]
         for pair in itertools.zip_longest(*sides, fillvalue=ended):
             if ended in pair:
-                counts = [count + (line is not ended) + sum(1 for _ in side) for line, side in zip(pair, sides)]
+                counts = [
+                    count + (line is not ended) + sum(1 for _ in side)
+                    for line, side in zip(pair, sides)
+                ]
                 raise UserError(
                     f"unequal line counts: {self.paths[0]} has {counts[0]:,}, {self.paths[1]} has {counts[1]:,}; "
                     "expected line-aligned files"
@@ -95,7 +102,10 @@ class TextFiles(Source):
 
         # TextLineDataset reads without Python's lock; like `read_lines`, it ends lines at LF and leaves CR out.
         return tf.data.Dataset.zip(
-            *(tf.data.TextLineDataset(str(p), compression_type="GZIP" if _is_gzip(p) else "") for p in self.paths)
+            *(
+                tf.data.TextLineDataset(str(p), compression_type="GZIP" if _is_gzip(p) else "")
+                for p in self.paths
+            )
         )
 
     def fingerprint(self):
@@ -115,7 +125,9 @@ class TsvFile(Source):
         for number, line in enumerate(read_lines(self.path), 1):
             columns = line.split("\t")
             if len(columns) != 2:
-                raise UserError(f"{self.path}:{number}: {len(columns) - 1} tabs; expected input, one tab, target")
+                raise UserError(
+                    f"{self.path}:{number}: {len(columns) - 1} tabs; expected input, one tab, target"
+                )
             yield columns[0], columns[1]
 
     def fingerprint(self):
@@ -142,7 +154,9 @@ class Generated(Source):
 class TfdsTranslation(Source):
     """One split of a translation data set of TensorFlow Datasets, such as `wmt14_translate/de-en`."""
 
-    def __init__(self, name: str, split: str, input_language: str, target_language: str, data_dir=None):
+    def __init__(
+        self, name: str, split: str, input_language: str, target_language: str, data_dir=None
+    ):
         self.name = name
         self.split = split
         self.languages = input_language, target_language
@@ -155,14 +169,18 @@ class TfdsTranslation(Source):
         import tensorflow_datasets as tfds
 
         try:
-            examples = tfds.load(self.name, split=self.split, data_dir=self.data_dir, shuffle_files=False)
+            examples = tfds.load(
+                self.name, split=self.split, data_dir=self.data_dir, shuffle_files=False
+            )
         except Exception as error:  # whatever the network, the disk or TFDS may raise
             reason = next(iter(str(error).strip().splitlines()), "")
             raise UserError(
                 f"{self}: cannot be downloaded or prepared ({type(error).__name__}: {reason}); "
                 "give --raw_dir with local files instead"
             ) from error
-        return untuned(_map(examples, lambda example: tuple(example[language] for language in self.languages)))
+        return untuned(
+            _map(examples, lambda example: tuple(example[language] for language in self.languages))
+        )
 
     def pairs(self):
         for source, target in self.dataset().as_numpy_iterator():
@@ -264,7 +282,9 @@ def read_lines(path: Path) -> Iterator[str]:
         with gzip.open(path) if _is_gzip(path) else open(path, "rb") as file:
             yield from decode_lines(file, str(path))
     except (OSError, EOFError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); expected {'gzip' if _is_gzip(path) else 'text'}") from None
+        raise UserError(
+            f"{path}: cannot be read ({error}); expected {'gzip' if _is_gzip(path) else 'text'}"
+        ) from None
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:

@@ -22,7 +22,11 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import replacing
 from t2t_lite.quiet import native_stderr_silenced
 
-PAD, EOS, UNK = 0, 1, 2  # no BOS: the decoder's shifted input starts with PAD, whose embedding is zero
+PAD, EOS, UNK = (
+    0,
+    1,
+    2,
+)  # no BOS: the decoder's shifted input starts with PAD, whose embedding is zero
 _SPACE = "\u2581"  # SentencePiece's mark of a space
 _SAMPLE = 1_000_000  # sentences that a vocabulary is trained on at most
 
@@ -38,7 +42,9 @@ class Vocabulary:
         self.proto = proto
         self.processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
         with native_stderr_silenced():  # "use identity normalization"
-            self.tokenizer = tensorflow_text.SentencepieceTokenizer(proto, out_type=tf.int32, add_eos=True)
+            self.tokenizer = tensorflow_text.SentencepieceTokenizer(
+                proto, out_type=tf.int32, add_eos=True
+            )
             self.tokenizer._model_resource = _ModelResource(proto)
         self.size = self.processor.get_piece_size()
         self._bytes = [_text(self.processor, piece) for piece in range(self.size)]
@@ -64,6 +70,7 @@ class Vocabulary:
             user_symbols: texts that always are one sub-word.
 
         Raises UserError for a size that the sentences do not allow, naming the nearest that they do.
+
         """
         model = io.BytesIO()
         whole_words = model_type == "word"
@@ -101,7 +108,9 @@ class Vocabulary:
                 raise RuntimeError
             processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
         except RuntimeError:
-            raise UserError(f"{path}: not a SentencePiece model; expected a file that spm_train wrote") from None
+            raise UserError(
+                f"{path}: not a SentencePiece model; expected a file that spm_train wrote"
+            ) from None
         ids = processor.pad_id(), processor.eos_id(), processor.unk_id()
         if ids != (PAD, EOS, UNK):
             raise UserError(
@@ -124,10 +133,14 @@ class Vocabulary:
         """int32 [B, T] -> string [B]: the text before each row's first EOS, pads left out. In the graph."""
         # Not tensorflow-text's operation, which loses a text's leading spaces.
         before_eos = tf.cumsum(tf.cast(ids == EOS, tf.int32), axis=1) == 0
-        texts = tf.strings.reduce_join(tf.where(before_eos, tf.gather(self._texts, ids), ""), axis=1)
+        texts = tf.strings.reduce_join(
+            tf.where(before_eos, tf.gather(self._texts, ids), ""), axis=1
+        )
         if self._begins_with_space:
             texts = tf.strings.regex_replace(texts, r"\A ", "")
-        return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")  # for bytes that make no character
+        return tf.strings.unicode_transcode(
+            texts, "UTF-8", "UTF-8"
+        )  # for bytes that make no character
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
         """What `encode` does, in Python."""
@@ -137,7 +150,10 @@ class Vocabulary:
         """What `decode` does, in Python."""
         # Not SentencePiece's decoding, which replaces bytes that make no character by other rules than the graph can.
         texts = (b"".join(self._bytes[i] for i in _before_eos(row)) for row in ids)
-        return [(text.removeprefix(b" ") if self._begins_with_space else text).decode(errors="replace") for text in texts]
+        return [
+            (text.removeprefix(b" ") if self._begins_with_space else text).decode(errors="replace")
+            for text in texts
+        ]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The sub-words' texts, special symbols included."""
@@ -166,7 +182,9 @@ class Vocabularies:
         """Reads what `save` wrote."""
         folder = Path(folder)
         if (folder / "vocab.source.model").is_file():
-            source, target = (Vocabulary.load(folder / f"vocab.{side}.model") for side in ("source", "target"))
+            source, target = (
+                Vocabulary.load(folder / f"vocab.{side}.model") for side in ("source", "target")
+            )
             return cls(source, target, shared=False)
         vocabulary = Vocabulary.load(folder / "vocab.model")
         return cls(vocabulary, vocabulary, shared=True)
@@ -186,7 +204,9 @@ class _ModelResource(tf.saved_model.experimental.TrackableResource):
         _ = self.resource_handle  # creates it
 
     def _create_resource(self):
-        return gen_sentencepiece_tokenizer.sentencepiece_op(model=self._proto, shared_name=self._shared_name)
+        return gen_sentencepiece_tokenizer.sentencepiece_op(
+            model=self._proto, shared_name=self._shared_name
+        )
 
 
 def _text(processor: sentencepiece.SentencePieceProcessor, piece: int) -> bytes:
@@ -194,7 +214,9 @@ def _text(processor: sentencepiece.SentencePieceProcessor, piece: int) -> bytes:
     if processor.is_control(piece) or processor.is_unknown(piece):
         return b""
     text = processor.id_to_piece(piece)
-    return bytes.fromhex(text[3:5]) if processor.is_byte(piece) else text.replace(_SPACE, " ").encode()
+    return (
+        bytes.fromhex(text[3:5]) if processor.is_byte(piece) else text.replace(_SPACE, " ").encode()
+    )
 
 
 def _before_eos(row: Sequence[int]) -> list[int]:
@@ -219,9 +241,15 @@ def _sample(sentences: Iterable[str], size: int, seed: int) -> list[str]:
 def _size_error(message: str, size: int) -> UserError:
     """SentencePiece's own words turned into one line that names the nearest size that works."""
     if found := re.search(r"too high.*<= (\d+)", message):
-        return UserError(f"vocab_size {size} is too large for this corpus; the largest possible is {found[1]}")
+        return UserError(
+            f"vocab_size {size} is too large for this corpus; the largest possible is {found[1]}"
+        )
     if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return UserError(f"vocab_size {size} is too small for this corpus; the smallest possible is {found[1]}")
+        return UserError(
+            f"vocab_size {size} is too small for this corpus; the smallest possible is {found[1]}"
+        )
     if "sentences_.empty()" in message:
         return UserError("no vocabulary can be trained: the corpus holds no text")
-    return UserError(f"no vocabulary with vocab_size {size} can be trained: {' '.join(message.split())}")
+    return UserError(
+        f"no vocabulary with vocab_size {size} can be trained: {' '.join(message.split())}"
+    )

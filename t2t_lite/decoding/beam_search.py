@@ -109,6 +109,7 @@ def beam_search(
             None: its tensors are [B, W, ...], to be gathered over W.
         grow: adds room for STAGE more positions to the cache, which has none at the start. None: the cache has room for all,
             shapes are static, as XLA needs them.
+
     """
     candidates = candidates or (2 * beam_size if beam_size > 1 else 1)
     batch = size(limits, 0)
@@ -119,23 +120,31 @@ def beam_search(
         last = state.alive_ids[:, :, tf.maximum(position - 1, 0)]  # [B, W]; all PAD at position 0
         logits, cache = step(last, position, rows.memory, state.cache)
         allowed, grammar = allow(last, position, state.grammar) if allow else (None, state.grammar)
-        log_probs, symbols = _best_symbols(logits, allowed, candidates, forbidden, rows.prefix, position)  # [B, W, K] each
+        log_probs, symbols = _best_symbols(
+            logits, allowed, candidates, forbidden, rows.prefix, position
+        )  # [B, W, K] each
 
         # The best C of the W * K extensions.
         width = log_probs.shape[2]
-        log_probs = tf.reshape(state.alive_log_probs[:, :, None] + log_probs, [-1, beam_size * width])
+        log_probs = tf.reshape(
+            state.alive_log_probs[:, :, None] + log_probs, [-1, beam_size * width]
+        )
         log_probs, index = tf.math.top_k(log_probs, candidates)  # [B, C]
         symbols = _take(tf.reshape(symbols, [-1, beam_size * width]), index)
         parents = index // width
         at_position = tf.range(max_length) == position
-        ids = tf.where(at_position, symbols[:, :, None], _take(state.alive_ids, parents))  # [B, C, L]
+        ids = tf.where(
+            at_position, symbols[:, :, None], _take(state.alive_ids, parents)
+        )  # [B, C, L]
         length = position + 1
         ends = symbols == EOS
 
         # Finished: the old ones and those that end now. Old ones come first, so that they win ties.
         scores = log_probs / length_penalty(length, alpha)
         scores = tf.where(ends & ~state.done[:, None], scores, _NONE)
-        finished_scores, index = tf.math.top_k(tf.concat([state.finished_scores, scores], 1), beam_size)
+        finished_scores, index = tf.math.top_k(
+            tf.concat([state.finished_scores, scores], 1), beam_size
+        )
         finished_ids = _take(tf.concat([state.finished_ids, ids], 1), index)
         finished_log_probs = _take(tf.concat([state.finished_log_probs, log_probs], 1), index)
 
@@ -150,7 +159,16 @@ def beam_search(
         # Log probabilities only fall, so this is the best score that an alive hypothesis can still reach.
         bound = alive_log_probs[:, 0] / length_penalty(rows.limits, alpha)
         done = state.done | (finished_scores[:, n_best - 1] >= bound) | (length >= rows.limits)
-        return _State(alive_ids, alive_log_probs, finished_ids, finished_log_probs, finished_scores, done, cache, grammar)
+        return _State(
+            alive_ids,
+            alive_log_probs,
+            finished_ids,
+            finished_log_probs,
+            finished_scores,
+            done,
+            cache,
+            grammar,
+        )
 
     def run(position: tf.Tensor, rows: _Rows, state: _State, steps) -> tuple[tf.Tensor, _State]:
         """At most so many steps, fewer where all rows are done before."""
@@ -163,9 +181,13 @@ def beam_search(
 
     def best(rows: _Rows, state: _State) -> Hypotheses:
         # Place n: the n-th finished one, or, where there are only F < n, the (n - F)-th of those cut at the limit.
-        count = tf.reduce_sum(tf.cast(state.finished_scores > _NONE, tf.int32), axis=1, keepdims=True)  # F: [B, 1]
+        count = tf.reduce_sum(
+            tf.cast(state.finished_scores > _NONE, tf.int32), axis=1, keepdims=True
+        )  # F: [B, 1]
         place = tf.range(n_best)[None, :]
-        index = tf.where(place < count, place, beam_size + place - count)  # [B, N] into finished + alive
+        index = tf.where(
+            place < count, place, beam_size + place - count
+        )  # [B, N] into finished + alive
         cut_scores = state.alive_log_probs / length_penalty(rows.limits, alpha)[:, None]
         return Hypotheses(
             _take(tf.concat([state.finished_ids, state.alive_ids], 1), index),
@@ -192,9 +214,14 @@ def beam_search(
 
     def stage(position, numbers, rows, state, found):
         going = tf.where(~state.done)[:, 0]
-        numbers, rows, state = tf.nest.map_structure(lambda tensor: tf.gather(tensor, going), (numbers, rows, state))
+        numbers, rows, state = tf.nest.map_structure(
+            lambda tensor: tf.gather(tensor, going), (numbers, rows, state)
+        )
         position, state = run(position, rows, state._replace(cache=grow(state.cache)), STAGE)
-        found = [tf.tensor_scatter_nd_update(*pair) for pair in zip(found, [numbers[:, None]] * 3, best(rows, state))]
+        found = [
+            tf.tensor_scatter_nd_update(*pair)
+            for pair in zip(found, [numbers[:, None]] * 3, best(rows, state))
+        ]
         return position, numbers, rows, state, Hypotheses(*found)
 
     variables = (tf.constant(0), tf.range(batch), rows, start, best(rows, start))
@@ -217,7 +244,9 @@ def _shapes_of_stages(variables: tuple, grown: _State) -> tuple:
     return tf.nest.map_structure(common, variables, (*variables[:3], grown, variables[4]))
 
 
-def _best_symbols(logits, allowed, count, forbidden, prefix, position) -> tuple[tf.Tensor, tf.Tensor]:
+def _best_symbols(
+    logits, allowed, count, forbidden, prefix, position
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Log probabilities and ids [B, W, K] of the `count` best symbols after each hypothesis, best first.
 
     K is larger than `count` by the number of forbidden ids, which stay in with -inf: masking K symbols is cheaper than
@@ -246,7 +275,9 @@ def _top_k(tensor: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
         return tf.math.top_k(tensor, k)
     groups = tf.reshape(tensor, [*outer, symbols // group, group])
     _, chosen = tf.math.top_k(tf.reduce_max(groups, axis=3), k)
-    chosen = tf.sort(chosen, axis=2)  # so that of equal values the first symbol wins, as it does in top_k
+    chosen = tf.sort(
+        chosen, axis=2
+    )  # so that of equal values the first symbol wins, as it does in top_k
     few = tf.reshape(tf.gather(groups, chosen, axis=2, batch_dims=2), [*outer, k * group])
     values, index = tf.math.top_k(few, k)
     return values, tf.gather(chosen, index // group, axis=2, batch_dims=2) * group + index % group

@@ -32,6 +32,7 @@ class Brackets:
         words: V booleans: the symbol stands for a word.
         begins_word: for each source sub-word, whether it begins a word.
         max_depth: D, brackets that may be open at once.
+
     """
 
     opens: Sequence[int]
@@ -40,10 +41,14 @@ class Brackets:
     begins_word: Sequence[bool]
     max_depth: int
 
-    def start(self, inputs: tf.Tensor, limits: tf.Tensor, beam_size: int) -> tuple[Callable, dict[str, Any]]:
+    def start(
+        self, inputs: tf.Tensor, limits: tf.Tensor, beam_size: int
+    ) -> tuple[Callable, dict[str, Any]]:
         """inputs int32 [B, S], limits int32 [B] -> `allow` and `grammar`, as `beam_search` takes them."""
         shape = [size(inputs, 0), beam_size]
-        words = tf.reduce_sum(tf.cast(tf.gather(np.array(self.begins_word), inputs), tf.int32), axis=1)
+        words = tf.reduce_sum(
+            tf.cast(tf.gather(np.array(self.begins_word), inputs), tf.int32), axis=1
+        )
         return self._allow, {
             "open": tf.zeros([*shape, self.max_depth], tf.int32),  # labels, outermost first
             "depth": tf.zeros(shape, tf.int32),  # brackets that are open
@@ -52,7 +57,9 @@ class Brackets:
             "limit": tf.broadcast_to(limits[:, None], shape),
         }
 
-    def _allow(self, ids: tf.Tensor, position: tf.Tensor, grammar: dict[str, Any]) -> tuple[tf.Tensor, dict[str, Any]]:
+    def _allow(
+        self, ids: tf.Tensor, position: tf.Tensor, grammar: dict[str, Any]
+    ) -> tuple[tf.Tensor, dict[str, Any]]:
         opens, closes = (np.array(numbers, np.int32) for numbers in (self.opens, self.closes))
         is_word = np.array(self.words)
 
@@ -67,7 +74,9 @@ class Brackets:
 
         # What may follow.
         room = grammar["limit"] - position - 1  # symbols after the next one
-        may_open = (words > 0) & (depth < self.max_depth) & (room >= words + depth + 2)  # the words, all closings, EOS
+        may_open = (
+            (words > 0) & (depth < self.max_depth) & (room >= words + depth + 2)
+        )  # the words, all closings, EOS
         innermost = tf.gather(stack, tf.maximum(depth - 1, 0), axis=2, batch_dims=2)  # [B, W]
         innermost = tf.where((depth > 0) & ~empty, innermost, -1)
         allowed = (

@@ -20,7 +20,9 @@ from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem
 
-_WINDOW = 4096  # lines read, sorted and decoded at a time, per device: memory does not grow with the file
+_WINDOW = (
+    4096  # lines read, sorted and decoded at a time, per device: memory does not grow with the file
+)
 # Bounds rows * W * (S + L) of all batches that are decoded at the same time, which their caches grow with; on GPUs of each.
 BATCH_TOKENS, _BATCH_TOKENS_GPU = 65_536, 131_072
 _LEAST_BATCH_TOKENS = 8_192  # of many at the same time
@@ -105,6 +107,7 @@ class Decoder:
         decoder = Decoder(model, vocabularies, problem)
         for hypotheses in decoder.translate(["two hundred six"], n_best=2):
             print(hypotheses[0].text, hypotheses[0].score)
+
     """
 
     def __init__(
@@ -160,6 +163,7 @@ class Decoder:
             constrained: obey the grammar of outputs, where the problem has one; prefixes go without it.
             seed: of the samples; a line's follow from it and from the line's number.
             progress: called with the number of lines just done, and of the sub-words that were read of them, EOS included.
+
         """
         defaults = self.problem.decoding
         search = Search(
@@ -179,7 +183,9 @@ class Decoder:
             empty = [row for row in window if not row.line.strip()]
             for row in empty:
                 [text] = self.vocabularies.target.decode_lines([row.prefix])
-                row.outputs = [Hypothesis(text, 0.0, 0.0, self.problem.output_details(text, row.line))]
+                row.outputs = [
+                    Hypothesis(text, 0.0, 0.0, self.problem.output_details(text, row.line))
+                ]
             progress(len(empty), 0)
             for done in self._decode([row for row in window if row.line.strip()], search, seed):
                 progress(len(done), sum(len(row.inputs) for row in done))
@@ -187,19 +193,28 @@ class Decoder:
 
     def _rows(self, lines: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[_Row]:
         source, target = self.vocabularies.source, self.vocabularies.target
-        pairs = ((line, "") for line in lines) if prefixes is None else itertools.zip_longest(lines, prefixes)
+        pairs = (
+            ((line, "") for line in lines)
+            if prefixes is None
+            else itertools.zip_longest(lines, prefixes)
+        )
         for number, (line, prefix) in enumerate(pairs):
             if line is None or prefix is None:
                 ended = "lines" if line is None else "prefixes"
                 raise UserError(f"only {number} {ended}; expected a prefix for each line")
-            [inputs], [begin] = source.encode_lines([self.problem.input_text(line)]), target.encode_lines([prefix])
+            [inputs], [begin] = (
+                source.encode_lines([self.problem.input_text(line)]),
+                target.encode_lines([prefix]),
+            )
             yield _Row(number, line, inputs, begin[:-1])  # a prefix does not end: no EOS
 
     def _decode(self, rows: list[_Row], search: Search, seed: int) -> Iterator[list[_Row]]:
         """Fills in the rows' outputs, a batch at a time on each device. Yields each finished batch."""
         batches = self._batches(rows, search)
         if len(self._programs) == 1:
-            yield from (self._decode_batch(self._programs[0], *batch, search, seed) for batch in batches)
+            yield from (
+                self._decode_batch(self._programs[0], *batch, search, seed) for batch in batches
+            )
             return
         free = queue.SimpleQueue()
         for program in self._programs:
@@ -217,11 +232,14 @@ class Decoder:
             for future in as_completed([pool.submit(decode, batch) for batch in batches]):
                 yield future.result()
         finally:
-            pool.shutdown(cancel_futures=True)  # after an error or an interrupt the other batches are for nobody
+            pool.shutdown(
+                cancel_futures=True
+            )  # after an error or an interrupt the other batches are for nobody
 
     def _batches(self, rows: list[_Row], search: Search) -> Iterator[tuple[list[_Row], int, int]]:
         """Cuts the rows, longest first, into (rows, B, S), so that each program gets its share. For XLA, which compiles each, from
-        a short list of shapes."""
+        a short list of shapes.
+        """
         rows = sorted(rows, key=lambda row: row.length, reverse=True)
         share = math.ceil(len(rows) / len(self._programs))
         if self._xla:
@@ -232,10 +250,20 @@ class Decoder:
             if self._xla:
                 count = 1 << (count.bit_length() - 1)  # the largest power of two that fits
             batch, rows = rows[:count], rows[count:]
-            yield batch, min(count, 1 << (len(batch) - 1).bit_length()) if self._xla else len(batch), source_length
+            yield (
+                batch,
+                min(count, 1 << (len(batch) - 1).bit_length()) if self._xla else len(batch),
+                source_length,
+            )
 
     def _decode_batch(
-        self, program: "_Program", rows: list[_Row], size: int, source_length: int, search: Search, seed: int
+        self,
+        program: "_Program",
+        rows: list[_Row],
+        size: int,
+        source_length: int,
+        search: Search,
+        seed: int,
     ) -> list[_Row]:
         max_length = source_length + search.extra_length
         # Rows that only fill the batch have a limit of 0: they are done before they start.
@@ -246,7 +274,9 @@ class Decoder:
             inputs[i, : len(row.inputs)] = row.inputs
             prefix[i, : len(row.prefix)] = row.prefix
             limits[i] = row.length + search.extra_length
-        uniforms = _uniforms(seed, rows, [size, search.width, max_length]) if search.sampling else None
+        uniforms = (
+            _uniforms(seed, rows, [size, search.width, max_length]) if search.sampling else None
+        )
         ids, log_probs, scores = program(inputs, prefix, limits, uniforms, search)
         for row, row_ids, row_log_probs, row_scores in zip(rows, ids, log_probs, scores):
             texts = self.vocabularies.target.decode_lines(row_ids.tolist())
@@ -274,15 +304,33 @@ class _Program:
     def __call__(self, inputs, prefix, limits, uniforms, search: Search) -> list[np.ndarray]:
         if search not in self._functions:
             run = functools.partial(run_search, self._model, self._grammar, search, self._xla)
-            function = tf.function(run, None if self._xla else _any_shape(search), autograph=False, jit_compile=self._xla)
-            self._functions.setdefault(search, function)  # of several threads' the first, so that one is traced
+            function = tf.function(
+                run,
+                None if self._xla else _any_shape(search),
+                autograph=False,
+                jit_compile=self._xla,
+            )
+            self._functions.setdefault(
+                search, function
+            )  # of several threads' the first, so that one is traced
         with tf.device(self._device):
-            tensors = [tf.constant(array) for array in (inputs, prefix, limits, uniforms) if array is not None]
+            tensors = [
+                tf.constant(array)
+                for array in (inputs, prefix, limits, uniforms)
+                if array is not None
+            ]
             return [tensor.numpy() for tensor in self._functions[search](*tensors)]
 
 
 def run_search(
-    model: Transformer, grammar: Brackets | None, search: Search, xla: bool, inputs, prefix, limits, uniforms=None
+    model: Transformer,
+    grammar: Brackets | None,
+    search: Search,
+    xla: bool,
+    inputs,
+    prefix,
+    limits,
+    uniforms=None,
 ) -> Hypotheses:
     """The search as operations of a graph; with `xla` all shapes are static.
 
@@ -291,6 +339,7 @@ def run_search(
         prefix: int32 [B, L], all PAD where outputs are free; its width bounds them.
         limits: int32 [B].
         uniforms: float32 [B, W, L] for sampling, else None.
+
     """
     in_stages = not xla and not search.sampling
     max_length = size(prefix, 1)
@@ -324,7 +373,9 @@ def row_tokens(search: Search, source_length):
 
 def _any_shape(search: Search) -> list:
     """The arguments' specifications where B, S and L differ from call to call."""
-    inputs, prefix, limits = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None, None], [None]))
+    inputs, prefix, limits = (
+        tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None, None], [None])
+    )
     uniforms = tf.TensorSpec([None, search.width, None], tf.float32)
     return [inputs, prefix, limits, *([uniforms] if search.sampling else [])]
 
@@ -347,5 +398,7 @@ def _uniforms(seed: int, rows: list[_Row], shape: Sequence[int]) -> np.ndarray:
     uniforms = np.zeros(shape, np.float32)
     for row, samples in zip(rows, uniforms):
         for number, sample_ in enumerate(samples):
-            sample_[:] = np.random.default_rng((seed, row.number, number)).random(len(sample_), np.float32)
+            sample_[:] = np.random.default_rng((seed, row.number, number)).random(
+                len(sample_), np.float32
+            )
     return uniforms

@@ -6,7 +6,15 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
-from t2t_lite.decoding.beam_search import Allow, Hypotheses, Step, length_penalty, log_sum_exp, prefix_symbol, size
+from t2t_lite.decoding.beam_search import (
+    Allow,
+    Hypotheses,
+    Step,
+    length_penalty,
+    log_sum_exp,
+    prefix_symbol,
+    size,
+)
 
 
 def sample(
@@ -31,6 +39,7 @@ def sample(
         uniforms: float32 [B, W, L] in [0, 1), all the chance there is: the same numbers draw the same outputs.
         temperature: above 0. Log probabilities and scores are the model's own, at temperature 1.
         top_k: draw from the k most probable symbols only; None: from all.
+
     """
     batch, samples, max_length = (size(uniforms, axis) for axis in range(3))
     limits = tf.minimum(limits, max_length)[:, None]  # [B, 1]
@@ -57,7 +66,9 @@ def sample(
         normaliser = log_sum_exp(logits, tf.reduce_max(logits, axis=2, keepdims=True))[:, :, 0]
         drawn_log_probs = tf.gather(logits, drawn, axis=2, batch_dims=2) - normaliser
 
-        ids = tf.where((tf.range(max_length) == position) & ~done[:, :, None], drawn[:, :, None], ids)
+        ids = tf.where(
+            (tf.range(max_length) == position) & ~done[:, :, None], drawn[:, :, None], ids
+        )
         log_probs = tf.where(done, log_probs, log_probs + drawn_log_probs)
         done = done | (drawn == EOS) | (position + 1 >= limits)
         return position + 1, ids, log_probs, done, cache, grammar
@@ -77,7 +88,11 @@ def sample(
     )
     lengths = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=2)
     scores, order = tf.math.top_k(log_probs / length_penalty(lengths, alpha), samples)
-    return Hypotheses(tf.gather(ids, order, axis=1, batch_dims=1), tf.gather(log_probs, order, axis=1, batch_dims=1), scores)
+    return Hypotheses(
+        tf.gather(ids, order, axis=1, batch_dims=1),
+        tf.gather(log_probs, order, axis=1, batch_dims=1),
+        scores,
+    )
 
 
 def _draw(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:

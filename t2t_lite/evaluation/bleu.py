@@ -21,7 +21,12 @@ class Score(NamedTuple):
         return f"{self.text} {self.signature}"
 
 
-def corpus_bleu(hypotheses: Sequence[str], *references: Sequence[str], lowercase: bool = False, tokenize: str = "13a") -> Score:
+def corpus_bleu(
+    hypotheses: Sequence[str],
+    *references: Sequence[str],
+    lowercase: bool = False,
+    tokenize: str = "13a",
+) -> Score:
     """sacreBLEU of detokenised lines. Raises UserError for a `tokenize` that sacreBLEU does not know or cannot load."""
     from sacrebleu.metrics import BLEU
 
@@ -35,7 +40,9 @@ def corpus_bleu(hypotheses: Sequence[str], *references: Sequence[str], lowercase
     return _score(metric, hypotheses, references)
 
 
-def corpus_chrf(hypotheses: Sequence[str], *references: Sequence[str], lowercase: bool = False) -> Score:
+def corpus_chrf(
+    hypotheses: Sequence[str], *references: Sequence[str], lowercase: bool = False
+) -> Score:
     """sacreBLEU's chrF2: character 6-grams, recall weighted twice."""
     from sacrebleu.metrics import CHRF
 
@@ -43,7 +50,9 @@ def corpus_chrf(hypotheses: Sequence[str], *references: Sequence[str], lowercase
     return _score(CHRF(lowercase=lowercase), hypotheses, references)
 
 
-def compound_split_bleu(hypotheses: Sequence[str], *references: Sequence[str], lowercase: bool = False) -> Score:
+def compound_split_bleu(
+    hypotheses: Sequence[str], *references: Sequence[str], lowercase: bool = False
+) -> Score:
     """BLEU over Moses' tokens with German compounds split at hyphens: the figure that papers of 2017 quoted.
 
     It does what tensor2tensor's get_ende_bleu.sh did with the hypotheses, to both sides: replace-unicode-punctuation,
@@ -57,7 +66,10 @@ def compound_split_bleu(hypotheses: Sequence[str], *references: Sequence[str], l
     tokenizer = sacremoses.MosesTokenizer(lang="de")
 
     def tokens(lines):
-        return [_split_compounds(tokenizer.tokenize(_ascii_punctuation(line), return_str=True)) for line in lines]
+        return [
+            _split_compounds(tokenizer.tokenize(_ascii_punctuation(line), return_str=True))
+            for line in lines
+        ]
 
     # force: the lines are tokenised, as sacreBLEU would otherwise point out.
     metric = BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True)
@@ -78,7 +90,8 @@ def _check_not_empty(hypotheses) -> None:
 
 # Moses' replace-unicode-punctuation.perl, rule by rule. It leaves German opening quotes (U+201E) as they are.
 _PUNCTUATION = str.maketrans(
-    "，、”“《》」「∶：；？！（）【】〈〉％～━’０１２３４５６７８９", ',,""""""::;?!()[]<>%~-\'0123456789'
+    "，、”“《》」「∶：；？！（）【】〈〉％～━’０１２３４５６７８９",
+    ',,""""""::;?!()[]<>%~-\'0123456789',
 ) | {ord("…"): "..."}
 
 

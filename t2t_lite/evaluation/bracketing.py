@@ -23,7 +23,14 @@ from typing import NamedTuple
 
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.evalb_parameters import COLLINS, Parameters
-from t2t_lite.evaluation.evalb_reader import Sentence, Unreadable, put_back_quotes, read, tokens, with_gold_tags
+from t2t_lite.evaluation.evalb_reader import (
+    Sentence,
+    Unreadable,
+    put_back_quotes,
+    read,
+    tokens,
+    with_gold_tags,
+)
 
 
 class SentenceScore(NamedTuple):
@@ -79,14 +86,19 @@ def score_lines(
     Args:
         gold_tags: give the predicted words the gold tags first, where there are as many words (traces not counted).
         names: what errors call the two lines. Unreadable is raised, the others are in the score.
+
     """
     ours, theirs = tokens(gold), tokens(predicted)
     if gold_tags:
         theirs = with_gold_tags(theirs, ours, parameters)
-    return _score(read(ours, parameters, names[0]), read(theirs, parameters, names[1]), parameters, names[1])
+    return _score(
+        read(ours, parameters, names[0]), read(theirs, parameters, names[1]), parameters, names[1]
+    )
 
 
-def bracketing(hypotheses: Sequence[str], references: Sequence[str], gold_tags: bool = True) -> dict[str, float]:
+def bracketing(
+    hypotheses: Sequence[str], references: Sequence[str], gold_tags: bool = True
+) -> dict[str, float]:
     """The figures of trees, a line of text each, with COLLINS's parameters; the leaves have the gold tags or their own.
 
     Percentages, but for `crossing`, the average number of crossing brackets; those ending in `_40` are about sentences of at
@@ -107,16 +119,23 @@ def bracketing(hypotheses: Sequence[str], references: Sequence[str], gold_tags: 
     everything, short = summaries(scores, COLLINS)
     figures = {}
     for total, suffix in (everything, ""), (short, f"_{COLLINS.cutoff_len}"):
-        figures |= {f"{name}{suffix}": getattr(total, name) for name in ("f1", "precision", "recall", "complete_match")}
+        figures |= {
+            f"{name}{suffix}": getattr(total, name)
+            for name in ("f1", "precision", "recall", "complete_match")
+        }
         figures[f"crossing{suffix}"] = total.average_crossing
         if not gold_tags:
             figures[f"tagging_accuracy{suffix}"] = total.tagging_accuracy
     return figures | {"valid": 100.0 * everything.valid / len(scores)}
 
 
-def summaries(scores: Sequence[SentenceScore], parameters: Parameters = COLLINS) -> tuple[Summary, Summary]:
+def summaries(
+    scores: Sequence[SentenceScore], parameters: Parameters = COLLINS
+) -> tuple[Summary, Summary]:
     """The totals of all sentences, and of those of at most `cutoff_len` words."""
-    return _summary(scores), _summary([score for score in scores if score.length <= parameters.cutoff_len])
+    return _summary(scores), _summary(
+        [score for score in scores if score.length <= parameters.cutoff_len]
+    )
 
 
 def _summary(scores: Sequence[SentenceScore]) -> Summary:
@@ -132,7 +151,9 @@ def _summary(scores: Sequence[SentenceScore]) -> Summary:
         recall=recall,
         precision=precision,
         f1=2 * precision * recall / (precision + recall) if matched else 0.0,
-        complete_match=_share(sum(score.matched == score.gold == score.predicted for score in scored), len(scored)),
+        complete_match=_share(
+            sum(score.matched == score.gold == score.predicted for score in scored), len(scored)
+        ),
         average_crossing=crossing / len(scored) if scored else 0.0,
         no_crossing=_share(sum(score.crossing == 0 for score in scored), len(scored)),
         two_or_less_crossing=_share(sum(score.crossing <= 2 for score in scored), len(scored)),
@@ -209,7 +230,9 @@ def _matched(gold, predicted, parameters: Parameters) -> int:
 def _crossing(gold: set[tuple[int, int]], predicted: Counter[tuple[int, int]]) -> int:
     """How many predicted spans cross any gold one."""
     return sum(
-        count for (start, end), count in predicted.items() if any(a < start < b < end or start < a < end < b for a, b in gold)
+        count
+        for (start, end), count in predicted.items()
+        if any(a < start < b < end or start < a < end < b for a, b in gold)
     )
 
 
@@ -220,7 +243,9 @@ _HEAD = """\
 _RULE = "=" * 76 + "\n"
 
 
-def report(scores: Iterable[SentenceScore], parameters: Parameters = COLLINS, table: bool = True) -> Iterator[str]:
+def report(
+    scores: Iterable[SentenceScore], parameters: Parameters = COLLINS, table: bool = True
+) -> Iterator[str]:
     """EVALB's output, character for character, piece by piece as the scores come; `table` False: the summary only."""
     if table:
         yield _HEAD + _RULE
@@ -269,4 +294,7 @@ def _figures(total: Summary) -> str:
         ("2 or less crossing", total.two_or_less_crossing),
         ("Tagging accuracy", total.tagging_accuracy),
     )
-    return "".join(f"{name:26s}= {f'{value:.2f}' if isinstance(value, float) else value:>6}\n" for name, value in lines)
+    return "".join(
+        f"{name:26s}= {f'{value:.2f}' if isinstance(value, float) else value:>6}\n"
+        for name, value in lines
+    )

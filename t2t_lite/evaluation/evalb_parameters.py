@@ -16,21 +16,37 @@ _SETS = {
     "QUOTE_LABEL": "quote_labels",
 }
 _PAIRS = {"EQ_LABEL": "equivalent_labels", "EQ_WORD": "equivalent_words"}
-_NUMBERS = {"MAX_ERROR": ("max_error", int), "CUTOFF_LEN": ("cutoff_len", int), "LABELED": ("labeled", bool)}
+_NUMBERS = {
+    "MAX_ERROR": ("max_error", int),
+    "CUTOFF_LEN": ("cutoff_len", int),
+    "LABELED": ("labeled", bool),
+}
 
 
 @dataclass(frozen=True)
 class Parameters:
     """How two trees are compared; the defaults are EVALB's, which deletes nothing and holds nothing equal."""
 
-    delete_labels: frozenset[str] = frozenset()  # words of these tags go; constituents of these labels, but not their words
-    delete_labels_for_length: frozenset[str] = frozenset()  # words of these tags are not counted in a sentence's length
-    quote_labels: frozenset[str] = frozenset()  # tags of quotation marks that one side may have deleted and the other not
-    equivalent_labels: frozenset[tuple[str, str]] = frozenset()  # pairs, in either order; not transitive
+    delete_labels: frozenset[str] = (
+        frozenset()
+    )  # words of these tags go; constituents of these labels, but not their words
+    delete_labels_for_length: frozenset[str] = (
+        frozenset()
+    )  # words of these tags are not counted in a sentence's length
+    quote_labels: frozenset[str] = (
+        frozenset()
+    )  # tags of quotation marks that one side may have deleted and the other not
+    equivalent_labels: frozenset[tuple[str, str]] = (
+        frozenset()
+    )  # pairs, in either order; not transitive
     equivalent_words: frozenset[tuple[str, str]] = frozenset()
     labeled: bool = True  # brackets of different labels do not match
-    cutoff_len: int = 40  # words; the second half of the summary is about sentences of at most so many
-    max_error: int = 10  # scoring stops with the error that exceeds this number by two, as EVALB does
+    cutoff_len: int = (
+        40  # words; the second half of the summary is about sentences of at most so many
+    )
+    max_error: int = (
+        10  # scoring stops with the error that exceeds this number by two, as EVALB does
+    )
 
     @classmethod
     def read(cls, path, warn: Callable[[str], None] = lambda text: None) -> "Parameters":
@@ -63,12 +79,22 @@ class Parameters:
                 fields[field] = kind(int(digits[0]))
             elif name != "DEBUG":
                 warn(f"{path}:{number}: unknown parameter {name!r}; ignored")
-        return cls(**{field: frozenset(value) if isinstance(value, set) else value for field, value in fields.items()})
+        return cls(
+            **{
+                field: frozenset(value) if isinstance(value, set) else value
+                for field, value in fields.items()
+            }
+        )
 
     @functools.cached_property
     def deleted_constituents(self) -> frozenset[str]:
         """delete_labels and what is equivalent to them: EVALB asks for equality of words' tags, for equivalence here."""
-        equivalent = {pair[1 - i] for pair in self.equivalent_labels for i in (0, 1) if pair[i] in self.delete_labels}
+        equivalent = {
+            pair[1 - i]
+            for pair in self.equivalent_labels
+            for i in (0, 1)
+            if pair[i] in self.delete_labels
+        }
         return self.delete_labels | equivalent
 
     def same_label(self, a: str, b: str) -> bool:

@@ -40,14 +40,20 @@ def tokens(line: str) -> list[Token]:
     return _TOKEN.findall(line)
 
 
-def with_gold_tags(predicted: list[Token], gold: list[Token], parameters: Parameters) -> list[Token]:
+def with_gold_tags(
+    predicted: list[Token], gold: list[Token], parameters: Parameters
+) -> list[Token]:
     """The predicted tokens with the tags of the gold ones, in order, or as they are if the numbers of words differ.
 
     Traces, the words whose tags are in delete_labels_for_length, are not counted and keep their tags.
     """
 
     def places(side):
-        return [i for i, (tag, _, is_word, _) in enumerate(side) if is_word and tag not in parameters.delete_labels_for_length]
+        return [
+            i
+            for i, (tag, _, is_word, _) in enumerate(side)
+            if is_word and tag not in parameters.delete_labels_for_length
+        ]
 
     theirs, ours = places(predicted), places(gold)
     if len(theirs) == len(ours):
@@ -75,7 +81,9 @@ class Sentence:
     length: int = 0  # in words, but for those of delete_labels_for_length
     words: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
-    brackets: list[list] = field(default_factory=list)  # [first word, last word + 1 or -1 if it is not closed, label]
+    brackets: list[list] = field(
+        default_factory=list
+    )  # [first word, last word + 1 or -1 if it is not closed, label]
     quotes: list[Quote] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
@@ -104,7 +112,9 @@ def read(line: list[Token], parameters: Parameters, name: str) -> Sentence:
             if label not in parameters.delete_labels_for_length:
                 sentence.length += 1
             if word in _QUOTATION_MARKS and label in parameters.quote_labels:
-                sentence.quotes.append(Quote(label, word, len(words), len(brackets), open_[surplus:]))
+                sentence.quotes.append(
+                    Quote(label, word, len(words), len(brackets), open_[surplus:])
+                )
             if label not in parameters.delete_labels:
                 words.append(word)
                 sentence.tags.append(label)
@@ -121,7 +131,9 @@ def read(line: list[Token], parameters: Parameters, name: str) -> Sentence:
                 if brackets:
                     brackets[0][1] = len(words)
         else:
-            raise Unreadable(f"{name}: {other[:40]!r} is not alone in brackets with its tag; EVALB ends here")
+            raise Unreadable(
+                f"{name}: {other[:40]!r} is not alone in brackets with its tag; EVALB ends here"
+            )
     if len(open_) != surplus:
         sentence.errors.append(f"{name}: opening and closing brackets do not pair up")
     return sentence
@@ -133,7 +145,10 @@ def put_back_quotes(gold: Sentence, predicted: Sentence, parameters: Parameters)
         index = theirs.index
         for j, ours in enumerate(gold.quotes):
             if ours.index == index and ours.tag != theirs.tag:
-                deleted = ours.tag in parameters.delete_labels, theirs.tag in parameters.delete_labels
+                deleted = (
+                    ours.tag in parameters.delete_labels,
+                    theirs.tag in parameters.delete_labels,
+                )
                 if deleted == (True, False):
                     gold.put_back(j)
                 elif deleted == (False, True):

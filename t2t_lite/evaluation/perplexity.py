@@ -33,31 +33,46 @@ class Perplexity:
         model: Transformer.
         vocabularies: Vocabularies.
         batch_tokens: bound on rows x length of a batch, or of all that are evaluated at the same time.
+
     """
 
-    def __init__(self, model: Transformer, vocabularies: Vocabularies, batch_tokens: int = SCORE_TOKENS):
+    def __init__(
+        self, model: Transformer, vocabularies: Vocabularies, batch_tokens: int = SCORE_TOKENS
+    ):
         self._vocabularies, self._batch_tokens = vocabularies, batch_tokens
         self._run = tf.function(functools.partial(score_batch, model), reduce_retracing=True)
 
     def scores(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Score]:
         """Each pair's Score, grouped by length and so not in the pairs' order."""
         workers = calls_side_by_side()
-        batches = eval_batches(pairs, self._vocabularies, batch_tokens=max(self._batch_tokens // workers, 1), replicas=1)
+        batches = eval_batches(
+            pairs,
+            self._vocabularies,
+            batch_tokens=max(self._batch_tokens // workers, 1),
+            replicas=1,
+        )
         with ThreadPoolExecutor(workers) as pool:
             for rows in (map if workers == 1 else pool.map)(self._score, batches):
                 yield from rows
 
     def _score(self, batch) -> list[Score]:
         inputs, targets, lines = batch
-        columns = [array.numpy().tolist() for array in self._run(tf.constant(inputs[0, 0]), tf.constant(targets[0, 0]))]
-        return [Score(int(line), *figures) for line, *figures in zip(lines[0, 0], *columns) if line >= 0]
+        columns = [
+            array.numpy().tolist()
+            for array in self._run(tf.constant(inputs[0, 0]), tf.constant(targets[0, 0]))
+        ]
+        return [
+            Score(int(line), *figures) for line, *figures in zip(lines[0, 0], *columns) if line >= 0
+        ]
 
     def figures(self, pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
         """loss (nats per sub-word, no smoothing), perplexity, accuracy (0 to 1) and sub-words of all pairs."""
         return summary(self.scores(pairs))
 
 
-def score_batch(model: Transformer, inputs: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+def score_batch(
+    model: Transformer, inputs: tf.Tensor, targets: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """inputs int32 [B, S], targets int32 [B, T] -> Score's log_prob float32 [B], tokens int32 [B], correct int32 [B]."""
     logits = model(inputs, targets)
     log_probs = -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
@@ -72,7 +87,9 @@ def score_batch(model: Transformer, inputs: tf.Tensor, targets: tf.Tensor) -> tu
 
 def summary(scores: Iterable[Score]) -> dict[str, float]:
     """The figures of some pairs together."""
-    table = np.array([(score.log_prob, score.tokens, score.correct) for score in scores]).reshape(-1, 3)
+    table = np.array([(score.log_prob, score.tokens, score.correct) for score in scores]).reshape(
+        -1, 3
+    )
     log_prob, tokens, correct = table.sum(axis=0)
     loss = float(-log_prob / max(tokens, 1))
     return {

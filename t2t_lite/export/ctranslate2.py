@@ -32,7 +32,9 @@ try:
     from ctranslate2.converters import Converter
     from ctranslate2.specs import transformer_spec
 except ModuleNotFoundError:
-    raise UserError('--format=ctranslate2 needs the package ctranslate2: pip install "t2t_lite[ctranslate2]"') from None
+    raise UserError(
+        '--format=ctranslate2 needs the package ctranslate2: pip install "t2t_lite[ctranslate2]"'
+    ) from None
 
 POSITIONS = 2048  # that are stored: CTranslate2 has an error for inputs and outputs that are longer
 BATCH = 64  # sentences of equal length, nearly, that are translated together
@@ -63,6 +65,7 @@ def export(
 
     Raises UserError for bad values, an existing version, a run without weights, a model that CTranslate2 cannot hold, and
     where it, loaded in a process of its own, does not give what the model gives.
+
     """
     weights, vocabularies = run.weights(), run.vocabularies()
     _check_hparams(run.hparams)
@@ -75,10 +78,18 @@ def export(
     target = new_version(export_dir, version)
     with tf.device("CPU:0"):
         model = run.load_model(vocabularies, weights)
-    about = metadata.metadata(run, weights, vocabularies, search) | _about(run.problem, vocabularies, search, quantization)
+    about = metadata.metadata(run, weights, vocabularies, search) | _about(
+        run.problem, vocabularies, search, quantization
+    )
     with replacing(target) as partial:
         write(partial, model, vocabularies, about)
-        _check(partial, model, Decoder(model, vocabularies, run.problem, devices=["CPU:0"], xla=False), search, quantization)
+        _check(
+            partial,
+            model,
+            Decoder(model, vocabularies, run.problem, devices=["CPU:0"], xla=False),
+            search,
+            quantization,
+        )
     return target
 
 
@@ -90,18 +101,24 @@ def _check_hparams(h: HParams) -> None:
             f"d_v={h.d_v}, which are more; use --format=saved_model"
         )
     if h.next_word == "given":
-        raise UserError("CTranslate2 knows no next_word=given, with which this run was trained; use --format=saved_model")
+        raise UserError(
+            "CTranslate2 knows no next_word=given, with which this run was trained; use --format=saved_model"
+        )
 
 
 def write(folder: Path, model: Transformer, vocabularies: Vocabularies, about: dict) -> None:
     """Writes a model of CTranslate2's, quantised as `about` says, with `about` as its metadata."""
-    TransformerConverter(model, vocabularies).convert(str(folder), quantization=about["quantization"])
+    TransformerConverter(model, vocabularies).convert(
+        str(folder), quantization=about["quantization"]
+    )
     vocabularies.save(folder)
     text = json.dumps(about, indent=2, ensure_ascii=False)
     (folder / metadata.CTRANSLATE2_FILE).write_text(text + "\n", encoding="utf-8")
 
 
-def _about(problem: Problem, vocabularies: Vocabularies, search: Search, quantization: str | None) -> dict:
+def _about(
+    problem: Problem, vocabularies: Vocabularies, search: Search, quantization: str | None
+) -> dict:
     """What the metadata of this format say beside those of all."""
     files = dict.fromkeys(("source", "target"), "vocab.model")
     if not vocabularies.shared:
@@ -113,9 +130,14 @@ def _about(problem: Problem, vocabularies: Vocabularies, search: Search, quantiz
         "positions": POSITIONS,
         "vocabularies": {
             side: {"file": files[side], "size": vocabulary.size, "pad": PAD, "eos": EOS, "unk": UNK}
-            for side, vocabulary in (("source", vocabularies.source), ("target", vocabularies.target))
+            for side, vocabulary in (
+                ("source", vocabularies.source),
+                ("target", vocabularies.target),
+            )
         },
-        "input_text": "t2t_lite.export.metadata.problem(metadata).input_text(line)" if python else None,
+        "input_text": "t2t_lite.export.metadata.problem(metadata).input_text(line)"
+        if python
+        else None,
         # Arguments of ctranslate2.Translator.translate_batch.
         "translate_batch": {
             "max_batch_size": BATCH,
@@ -134,7 +156,9 @@ def _about(problem: Problem, vocabularies: Vocabularies, search: Search, quantiz
     }
 
 
-def _check(folder: Path, model: Transformer, decoder: Decoder, search: Search, quantization: str | None) -> None:
+def _check(
+    folder: Path, model: Transformer, decoder: Decoder, search: Search, quantization: str | None
+) -> None:
     """Raises UserError where the export's greedy outputs have other log probabilities than the model gives them; or, unless
     quantised, where most of them are not the decoder's. A few may be: a tie can go either way.
     """
@@ -142,12 +166,23 @@ def _check(folder: Path, model: Transformer, decoder: Decoder, search: Search, q
     lines = [line for line in random_lines(vocabularies.source) if line.strip()]
     texts = [problem.input_text(line) for line in lines]
     found = fresh_answer("fresh_ctranslate2.py", folder, texts)
-    ids = [[vocabularies.target.processor.piece_to_id(piece) for piece in pieces] for pieces in found["pieces"]]
-    inputs, targets = (_padded(rows) for rows in (vocabularies.source.encode_lines(texts), [[*row, EOS] for row in ids]))
+    ids = [
+        [vocabularies.target.processor.piece_to_id(piece) for piece in pieces]
+        for pieces in found["pieces"]
+    ]
+    inputs, targets = (
+        _padded(rows)
+        for rows in (vocabularies.source.encode_lines(texts), [[*row, EOS] for row in ids])
+    )
     log_probs, lengths, _ = (tensor.numpy() for tensor in score_batch(model, inputs, targets))
     tolerances = lengths * (QUANTIZED_TOLERANCE if quantization else TOLERANCE)
-    outputs = [problem.output_text(text, line) for text, line in zip(vocabularies.target.decode_lines(ids), lines)]
-    for line, output, log_prob, expected, tolerance in zip(lines, outputs, found["log_prob"], log_probs, tolerances):
+    outputs = [
+        problem.output_text(text, line)
+        for text, line in zip(vocabularies.target.decode_lines(ids), lines)
+    ]
+    for line, output, log_prob, expected, tolerance in zip(
+        lines, outputs, found["log_prob"], log_probs, tolerances
+    ):
         if not abs(log_prob - expected) <= tolerance:
             raise UserError(
                 f"the exported model differs from the decoder's, nothing is written: {line!r} gives {output!r} with log "
@@ -155,7 +190,9 @@ def _check(folder: Path, model: Transformer, decoder: Decoder, search: Search, q
             )
     if quantization:
         return
-    greedy = decoder.translate(lines, beam_size=1, alpha=search.alpha, extra_length=search.extra_length, constrained=False)
+    greedy = decoder.translate(
+        lines, beam_size=1, alpha=search.alpha, extra_length=search.extra_length, constrained=False
+    )
     wanted = [best.text for [best] in greedy]
     different = [i for i, (output, text) in enumerate(zip(outputs, wanted)) if output != text]
     if len(different) > len(lines) / 2:
@@ -180,7 +217,9 @@ class TransformerConverter(Converter):
     def _load(self) -> transformer_spec.TransformerSpec:
         model, h = self._model, self._model.hparams
         spec = transformer_spec.TransformerSpec(
-            transformer_spec.TransformerEncoderSpec(h.num_encoder_layers, h.num_heads, pre_norm=h.norm == "pre"),
+            transformer_spec.TransformerEncoderSpec(
+                h.num_encoder_layers, h.num_heads, pre_norm=h.norm == "pre"
+            ),
             transformer_spec.TransformerDecoderSpec(
                 h.num_decoder_layers,
                 h.num_heads,
@@ -193,7 +232,9 @@ class TransformerConverter(Converter):
         _set_side(spec.encoder, model.encoder, model.source_positions, h.d_model)
         _set_side(spec.decoder, model.decoder, model.target_positions, h.d_model)
         spec.encoder.embeddings[0].weight = model.source_embedding.embeddings.numpy()
-        spec.decoder.embeddings.weight = spec.decoder.projection.weight = model.target_embedding.embeddings.numpy()
+        spec.decoder.embeddings.weight = spec.decoder.projection.weight = (
+            model.target_embedding.embeddings.numpy()
+        )
         spec.decoder.start_from_zero_embedding = True  # PAD's, whose row is none for the softmax
         return spec
 
@@ -202,9 +243,15 @@ class TransformerConverter(Converter):
         spec.register_source_vocabulary(source.pieces(range(source.size)))
         spec.register_target_vocabulary(target.pieces(range(target.size)))
         pad, eos, unk = target.pieces([PAD, EOS, UNK])
-        spec.config.decoder_start_token, spec.config.eos_token, spec.config.unk_token = pad, eos, unk
+        spec.config.decoder_start_token, spec.config.eos_token, spec.config.unk_token = (
+            pad,
+            eos,
+            unk,
+        )
         spec.config.add_source_eos = True
-        spec.config.layer_norm_epsilon = self._model.encoder.layers[0].feed_forward_residual.layer_norm.epsilon
+        spec.config.layer_norm_epsilon = self._model.encoder.layers[
+            0
+        ].feed_forward_residual.layer_norm.epsilon
 
 
 def _set_side(spec, side, positions, d_model: int) -> None:
@@ -229,9 +276,14 @@ def _set_attention(spec, attention, d_model: int) -> None:
 
     def padded(matrix) -> np.ndarray:  # [D, H * K] -> [D, D]
         matrix = matrix.reshape(d_model, heads, -1)
-        return np.pad(matrix, [(0, 0), (0, 0), (0, width - matrix.shape[2])]).reshape(d_model, d_model)
+        return np.pad(matrix, [(0, 0), (0, 0), (0, width - matrix.shape[2])]).reshape(
+            d_model, d_model
+        )
 
-    query, key, value = (padded(layer.kernel.numpy()).T for layer in (attention.query, attention.key, attention.value))
+    query, key, value = (
+        padded(layer.kernel.numpy()).T
+        for layer in (attention.query, attention.key, attention.value)
+    )
     fused = [[query, key, value]] if len(spec.linear) == 2 else [[query], [key, value]]
     for linear, weights in zip(spec.linear, fused):
         linear.weight = np.concatenate(weights)

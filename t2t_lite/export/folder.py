@@ -51,7 +51,9 @@ def new_version(export_dir, version: int | None) -> Path:
     if version < 1:
         raise UserError(f"--version={version}: expected at least 1; the next free one is {free}")
     if version in versions:
-        raise UserError(f"--version={version}: {export_dir / str(version)} exists; the next free one is {free}")
+        raise UserError(
+            f"--version={version}: {export_dir / str(version)} exists; the next free one is {free}"
+        )
     return export_dir / str(version)
 
 
@@ -59,7 +61,9 @@ def new_version(export_dir, version: int | None) -> Path:
 def replacing(target: Path) -> Iterator[Path]:
     """A folder to write under a temporary name, which gets its own when the block ends without an error, else goes."""
     made = [folder for folder in target.parents if not folder.exists()]
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")  # no number: TensorFlow Serving does not load it
+    partial = target.with_name(
+        f"{target.name}.{os.getpid()}.partial"
+    )  # no number: TensorFlow Serving does not load it
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield partial
@@ -76,7 +80,10 @@ def replacing(target: Path) -> Iterator[Path]:
 def random_lines(vocabulary: Vocabulary) -> list[str]:
     """What an export is checked with: texts of random sub-words, some long and some short, and what is easily got wrong."""
     chooser = random.Random(1)
-    rows = [[chooser.randrange(UNK + 1, vocabulary.size) for _ in range(length)] for length in (1, 3, 6, 12, 24)]
+    rows = [
+        [chooser.randrange(UNK + 1, vocabulary.size) for _ in range(length)]
+        for length in (1, 3, 6, 12, 24)
+    ]
     return [*vocabulary.decode_lines(rows), "", " \u3000", "\U0001f600", "  a\tb  "]
 
 
@@ -94,5 +101,7 @@ def fresh_answer(script: str, folder: Path, lines: Sequence[str]) -> dict:
     )
     if result.returncode:
         reason = (result.stderr.strip().splitlines() or [f"exit code {result.returncode}"])[-1]
-        raise UserError(f"the exported model does not run in a process of its own, nothing is written: {reason}")
+        raise UserError(
+            f"the exported model does not run in a process of its own, nothing is written: {reason}"
+        )
     return json.loads(result.stdout)

@@ -19,9 +19,17 @@ def main() -> None:
 
     folder = Path(sys.argv[1])
     about = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
-    options = about["translate_batch"] | {"beam_size": 1, "num_hypotheses": 1, "return_end_token": False}
-    processor = sentencepiece.SentencePieceProcessor(str(folder / about["vocabularies"]["source"]["file"]))
-    translator = ctranslate2.Translator(str(folder), intra_threads=1)  # several wait for each other beside other work
+    options = about["translate_batch"] | {
+        "beam_size": 1,
+        "num_hypotheses": 1,
+        "return_end_token": False,
+    }
+    processor = sentencepiece.SentencePieceProcessor(
+        str(folder / about["vocabularies"]["source"]["file"])
+    )
+    translator = ctranslate2.Translator(
+        str(folder), intra_threads=1
+    )  # several wait for each other beside other work
     answer = {"pieces": [], "log_prob": []}
     for text in json.load(sys.stdin):
         source = processor.encode(text, out_type=str)

@@ -47,10 +47,15 @@ def metadata(run: Run, weights: Path, vocabularies: Vocabularies, search: Search
         "attention_layer": max(run.hparams.num_decoder_layers - 2, 0),
         "vocabularies": {
             side: {"size": vocabulary.size, "pad": PAD, "eos": EOS, "unk": UNK}
-            for side, vocabulary in (("source", vocabularies.source), ("target", vocabularies.target))
+            for side, vocabulary in (
+                ("source", vocabularies.source),
+                ("target", vocabularies.target),
+            )
         },
         # The model's text is not yet the user's where the problem says so.
-        "output_text": "t2t_lite.export.metadata.problem(metadata).output_text(text, line)" if python else None,
+        "output_text": "t2t_lite.export.metadata.problem(metadata).output_text(text, line)"
+        if python
+        else None,
     }
 
 
@@ -85,5 +90,6 @@ def _portable(options: dict) -> dict:
     return {
         name: value
         for name, value in options.items()
-        if value is not None and not any(map(is_path, value if isinstance(value, list | tuple) else [value]))
+        if value is not None
+        and not any(map(is_path, value if isinstance(value, list | tuple) else [value]))
     }

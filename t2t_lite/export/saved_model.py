@@ -47,6 +47,7 @@ def export(
 
     Raises UserError for bad values, an existing version, a run without weights, and where the model, loaded in a process of
     its own, does not give what the decoder gives.
+
     """
     weights, vocabularies = run.weights(), run.vocabularies()
     constrained = constrained and run.problem.grammar(vocabularies) is not None
@@ -56,26 +57,48 @@ def export(
         model = run.load_model(vocabularies, weights)
     about = metadata.metadata(run, weights, vocabularies, search)
     with replacing(target) as partial:
-        write(partial, model, vocabularies, Signatures(model, vocabularies, run.problem, search), about)
-        _check(partial, Decoder(model, vocabularies, run.problem, devices=["CPU:0"], xla=False), search)
+        write(
+            partial,
+            model,
+            vocabularies,
+            Signatures(model, vocabularies, run.problem, search),
+            about,
+        )
+        _check(
+            partial, Decoder(model, vocabularies, run.problem, devices=["CPU:0"], xla=False), search
+        )
     return target
 
 
-def write(folder: Path, model: Transformer, vocabularies: Vocabularies, signatures: Signatures, about: dict) -> None:
+def write(
+    folder: Path,
+    model: Transformer,
+    vocabularies: Vocabularies,
+    signatures: Signatures,
+    about: dict,
+) -> None:
     """Writes a SavedModel of the functions, with `about` as its metadata."""
     text = json.dumps(about, indent=2, ensure_ascii=False)
     functions = signatures.functions()
-    functions["metadata"] = tf.function(lambda: {"metadata": tf.constant(text)}, [], autograph=False)
+    functions["metadata"] = tf.function(
+        lambda: {"metadata": tf.constant(text)}, [], autograph=False
+    )
     # Not the Keras model itself, with which Keras would save call functions of its own for every layer.
     module = tf.Module()
     module.weights = [variable.value for variable in model.weights]
     module.tokenizers = [vocabularies.source.tokenizer, vocabularies.target.tokenizer]
     with tempfile.TemporaryDirectory() as files, native_stderr_silenced():
         vocabularies.save(files)
-        module.vocabularies = [tf.saved_model.Asset(str(file)) for file in sorted(Path(files).iterdir())]
+        module.vocabularies = [
+            tf.saved_model.Asset(str(file)) for file in sorted(Path(files).iterdir())
+        ]
         try:
             tf.saved_model.save(module, str(folder), signatures=functions)
-        except (tf.errors.PermissionDeniedError, tf.errors.ResourceExhaustedError, tf.errors.FailedPreconditionError) as error:
+        except (
+            tf.errors.PermissionDeniedError,
+            tf.errors.ResourceExhaustedError,
+            tf.errors.FailedPreconditionError,
+        ) as error:
             raise UserError(f"--export_dir {folder.parent}: {error.message}") from None
     file = folder / metadata.FILE
     file.parent.mkdir()
@@ -92,13 +115,22 @@ def _check(folder: Path, decoder: Decoder, search: Search) -> None:
     unless the other one scores as much.
     """
     lines = random_lines(decoder.vocabularies.source)
-    options = {field: getattr(search, field) for field in ("beam_size", "alpha", "extra_length", "constrained")}
+    options = {
+        field: getattr(search, field)
+        for field in ("beam_size", "alpha", "extra_length", "constrained")
+    }
     wanted = decoder.translate(lines, n_best=search.beam_size, **options)
     found = fresh_outputs(folder, lines)
-    for line, hypotheses, text, score in zip(lines, wanted, found["text"], found["score"], strict=True):
+    for line, hypotheses, text, score in zip(
+        lines, wanted, found["text"], found["score"], strict=True
+    ):
         text = decoder.problem.output_text(text, line) if line.strip() else text
         best = hypotheses[0].score
-        equal = [hypothesis.text for hypothesis in hypotheses if abs(hypothesis.score - best) <= TOLERANCE]
+        equal = [
+            hypothesis.text
+            for hypothesis in hypotheses
+            if abs(hypothesis.score - best) <= TOLERANCE
+        ]
         if not abs(score - best) <= TOLERANCE or text not in equal:
             raise UserError(
                 f"the exported model differs from the decoder, nothing is written: {line!r} gives {text!r} with score "

@@ -34,17 +34,27 @@ class Signatures:
         search: Search; its n_best is the N of `n_best`.
 
     Every function raises InvalidArgumentError, naming the indices, for strings that are not UTF-8.
+
     """
 
-    def __init__(self, model: Transformer, vocabularies: Vocabularies, problem: Problem, search: Search):
-        self._model, self._vocabularies, self._problem, self._how = model, vocabularies, problem, search
+    def __init__(
+        self, model: Transformer, vocabularies: Vocabularies, problem: Problem, search: Search
+    ):
+        self._model, self._vocabularies, self._problem, self._how = (
+            model,
+            vocabularies,
+            problem,
+            search,
+        )
         self._grammar = problem.grammar(vocabularies)
 
     def functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The functions by the names of their signatures."""
 
         def function(method, **arguments):
-            specifications = [tf.TensorSpec(shape, dtype, name) for name, (shape, dtype) in arguments.items()]
+            specifications = [
+                tf.TensorSpec(shape, dtype, name) for name, (shape, dtype) in arguments.items()
+            ]
             return tf.function(method, specifications, autograph=False)
 
         texts = [None], tf.string
@@ -78,7 +88,9 @@ class Signatures:
             return tf.pad(outputs, [[0, 0], [0, 0], [0, length - tf.shape(outputs)[2]]])
 
         empty = tf.reduce_all((ids == PAD) | (ids == EOS), axis=1)
-        outputs, score, log_prob = self._search(ids, empty, 1, kept, tf.zeros([tf.shape(ids)[0], 1, length], tf.int32))
+        outputs, score, log_prob = self._search(
+            ids, empty, 1, kept, tf.zeros([tf.shape(ids)[0], 1, length], tf.int32)
+        )
         return {"ids": outputs[:, 0], "score": score[:, 0], "log_prob": log_prob[:, 0]}
 
     def score(self, text: tf.Tensor, target: tf.Tensor) -> Tensors:
@@ -86,12 +98,16 @@ class Signatures:
         inputs, targets, lengths = self._pairs(text, target)
 
         def run(rows, longest):
-            log_probs, tokens, _ = score_batch(self._model, *(tf.gather(ids, rows)[:, :longest] for ids in (inputs, targets)))
+            log_probs, tokens, _ = score_batch(
+                self._model, *(tf.gather(ids, rows)[:, :longest] for ids in (inputs, targets))
+            )
             return log_probs, log_probs / length_penalty(tokens, self._how.alpha)
 
         zeros = tf.zeros(tf.shape(lengths))
         all_rows = tf.range(tf.size(lengths))
-        log_prob, score = _in_batches(all_rows, lengths, SCORE_TOKENS, lambda length: length, run, [zeros, zeros])
+        log_prob, score = _in_batches(
+            all_rows, lengths, SCORE_TOKENS, lambda length: length, run, [zeros, zeros]
+        )
         return {"log_prob": log_prob, "score": score}
 
     def attention(self, text: tf.Tensor, target: tf.Tensor) -> Tensors:
@@ -105,7 +121,9 @@ class Signatures:
         """
         inputs, targets, _ = self._pairs(text, target)
         layers = self._model.attention(inputs, targets)
-        weights = tf.stack([tf.reduce_mean(weights, axis=1) for weights in layers], axis=1)  # [B, layers, T, S]
+        weights = tf.stack(
+            [tf.reduce_mean(weights, axis=1) for weights in layers], axis=1
+        )  # [B, layers, T, S]
         return {
             "attention": tf.where((targets != PAD)[:, None, :, None], weights, 0.0),
             "source_pieces": _pieces(inputs, self._vocabularies.source),
@@ -121,10 +139,14 @@ class Signatures:
             return tf.where(log_probs > NO_SCORE, lines, "")
 
         inputs, blank = self._source(text), tf.strings.regex_full_match(text, _BLANK)
-        outputs, score, log_prob = self._search(inputs, blank, n_best, texts, tf.fill([tf.size(text), n_best], ""))
+        outputs, score, log_prob = self._search(
+            inputs, blank, n_best, texts, tf.fill([tf.size(text), n_best], "")
+        )
         return {"text": outputs, "score": score, "log_prob": log_prob}
 
-    def _search(self, inputs, empty, n_best: int, kept: Callable, nothing: tf.Tensor) -> Sequence[tf.Tensor]:
+    def _search(
+        self, inputs, empty, n_best: int, kept: Callable, nothing: tf.Tensor
+    ) -> Sequence[tf.Tensor]:
         """The N best outputs of each row.
 
         Args:
@@ -136,12 +158,16 @@ class Signatures:
 
         Returns:
             What is kept [B, N, ...], scores and log_probs, float32 [B, N].
+
         """
         search = dataclasses.replace(self._how, n_best=n_best)
         lengths = _lengths(inputs)
 
         def run(rows, longest):
-            ids, limits = tf.gather(inputs, rows)[:, :longest], tf.gather(lengths, rows) + search.extra_length
+            ids, limits = (
+                tf.gather(inputs, rows)[:, :longest],
+                tf.gather(lengths, rows) + search.extra_length,
+            )
             free = tf.fill([tf.size(rows), longest + search.extra_length], PAD)
             found = run_search(self._model, self._grammar, search, False, ids, free, limits)
             return kept(found.ids, found.log_probs), *(
@@ -150,7 +176,14 @@ class Signatures:
 
         rows = tf.where(~empty)[:, 0]
         none = tf.tile([[0.0] + [NO_SCORE] * (n_best - 1)], [tf.size(empty), 1])
-        return _in_batches(rows, lengths, BATCH_TOKENS, lambda length: row_tokens(search, length), run, [nothing, none, none])
+        return _in_batches(
+            rows,
+            lengths,
+            BATCH_TOKENS,
+            lambda length: row_tokens(search, length),
+            run,
+            [nothing, none, none],
+        )
 
     def _source(self, text: tf.Tensor) -> tf.Tensor:
         """string [B] -> int32 [B, S]."""
@@ -159,7 +192,9 @@ class Signatures:
 
     def _pairs(self, text: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """string [B] each -> int32 [B, S], int32 [B, T], int32 [B]: the longer one's length."""
-        equal = tf.debugging.assert_equal(tf.size(text), tf.size(target), "expected as many targets as texts")
+        equal = tf.debugging.assert_equal(
+            tf.size(text), tf.size(target), "expected as many targets as texts"
+        )
         with tf.control_dependencies([equal]):  # or what follows may fail first, and say less
             inputs = self._source(tf.identity(text))
             targets = self._vocabularies.target.encode(_utf8(target, "target")).to_tensor(PAD)
@@ -182,6 +217,7 @@ def _in_batches(
         batch_tokens: bounds R * row_tokens(length of the longest) of a batch, unless it is one row.
         run: (rows int [R], length of the longest) -> results of those rows, [R, ...] each.
         results: [B, ...] each, what is written into; the other rows stay as they are.
+
     """
     rows = tf.gather(rows, tf.argsort(tf.gather(lengths, rows), direction="DESCENDING"))
 
@@ -189,12 +225,18 @@ def _in_batches(
         longest = lengths[rows[start]]
         chosen = rows[start : start + tf.maximum(batch_tokens // row_tokens(longest), 1)]
         new = run(chosen, longest)
-        results = [tf.tensor_scatter_nd_update(old, chosen[:, None], part) for old, part in zip(results, new)]
+        results = [
+            tf.tensor_scatter_nd_update(old, chosen[:, None], part)
+            for old, part in zip(results, new)
+        ]
         return start + tf.size(chosen), results
 
     # One at a time: batches do not wait for each other's results, and many at once would need many times the memory.
     _, results = tf.while_loop(
-        lambda start, results: start < tf.size(rows), batch, (tf.constant(0), list(results)), parallel_iterations=1
+        lambda start, results: start < tf.size(rows),
+        batch,
+        (tf.constant(0), list(results)),
+        parallel_iterations=1,
     )
     return results
 
@@ -212,7 +254,8 @@ def _utf8(text: tf.Tensor, name: str) -> tf.Tensor:
     """string [B], itself. Raises InvalidArgumentError for what is not UTF-8: replacing that leaves all other strings as they are."""
     valid = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8") == text
     valid = tf.debugging.Assert(
-        tf.reduce_all(valid), [f"{name}: expected UTF-8; not so at the indices", tf.where(~valid)[:, 0]]
+        tf.reduce_all(valid),
+        [f"{name}: expected UTF-8; not so at the indices", tf.where(~valid)[:, 0]],
     )
     with tf.control_dependencies([valid]):
         return tf.identity(text)

@@ -36,6 +36,7 @@ def scaled_dot_product_attention(queries, keys, values, mask, dropout=None):
 
     Returns:
         ([..., T, d_v], attention weights float32 [..., T, S]).
+
     """
     keys, values = (parts if isinstance(parts, list) else [parts] for parts in (keys, values))
     queries = queries * (1.0 / math.sqrt(queries.shape[-1]))
@@ -76,6 +77,7 @@ class MultiHeadAttention(keras.Layer):
         [B, T, D].
 
     In decoding, keys and values are made once with `project_memory` and attended to with `attend`.
+
     """
 
     def __init__(self, num_heads, d_k, d_v, dropout=0.0, **kwargs):
@@ -114,11 +116,15 @@ class MultiHeadAttention(keras.Layer):
             queries, keys, values, mask, lambda weights: self.dropout(weights, seeds=seeds)
         )
         heads = ops.swapaxes(heads, -3, -2)  # [..., H, T, d_v] -> [..., T, H, d_v]
-        return self.output_projection(reshape(heads, *ops.shape(heads)[:-2], self.num_heads * self.d_v)), weights
+        return self.output_projection(
+            reshape(heads, *ops.shape(heads)[:-2], self.num_heads * self.d_v)
+        ), weights
 
     def _split_heads(self, x):
         """[..., T, H * K] -> [..., H, T, K]."""
-        return ops.swapaxes(reshape(x, *ops.shape(x)[:-1], self.num_heads, x.shape[-1] // self.num_heads), -3, -2)
+        return ops.swapaxes(
+            reshape(x, *ops.shape(x)[:-1], self.num_heads, x.shape[-1] // self.num_heads), -3, -2
+        )
 
     def get_config(self):
         return {

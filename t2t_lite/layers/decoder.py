@@ -25,6 +25,7 @@ class DecoderLayer(keras.Layer):
 
     Returns:
         [B, T, D].
+
     """
 
     def __init__(self, hparams, **kwargs):
@@ -33,7 +34,9 @@ class DecoderLayer(keras.Layer):
         policy = self.dtype_policy
 
         def attention(name):
-            return MultiHeadAttention(h.num_heads, h.d_k, h.d_v, h.attention_dropout, dtype=policy, name=name)
+            return MultiHeadAttention(
+                h.num_heads, h.d_k, h.d_v, h.attention_dropout, dtype=policy, name=name
+            )
 
         def residual(name):
             return Residual(h.norm, h.dropout, dtype=policy, name=name)
@@ -42,7 +45,9 @@ class DecoderLayer(keras.Layer):
         self.self_attention_residual = residual("self_attention_residual")
         self.memory_attention = attention("memory_attention")
         self.memory_attention_residual = residual("memory_attention_residual")
-        self.feed_forward = PositionwiseFeedForward(h.d_ff, h.relu_dropout, dtype=policy, name="feed_forward")
+        self.feed_forward = PositionwiseFeedForward(
+            h.d_ff, h.relu_dropout, dtype=policy, name="feed_forward"
+        )
         self.feed_forward_residual = residual("feed_forward_residual")
 
     def build(self, input_shape):
@@ -62,13 +67,20 @@ class DecoderLayer(keras.Layer):
         def attend_to_memory(y):
             nonlocal weights
             attention = self.memory_attention
-            queries, keys_and_values = attention.project_queries(y), attention.project_memory(memory)
+            queries, keys_and_values = (
+                attention.project_queries(y),
+                attention.project_memory(memory),
+            )
             y, weights = attention.attend(queries, *keys_and_values, memory_mask, seeds)
             return y
 
-        x = self.self_attention_residual(x, sublayer=lambda y: self.self_attention(y, y, self_mask, seeds=seeds), seeds=seeds)
+        x = self.self_attention_residual(
+            x, sublayer=lambda y: self.self_attention(y, y, self_mask, seeds=seeds), seeds=seeds
+        )
         x = self.memory_attention_residual(x, sublayer=attend_to_memory, seeds=seeds)
-        x = self.feed_forward_residual(x, sublayer=lambda y: self.feed_forward(y, seeds=seeds), seeds=seeds)
+        x = self.feed_forward_residual(
+            x, sublayer=lambda y: self.feed_forward(y, seeds=seeds), seeds=seeds
+        )
         return x, weights
 
     def start_cache(self, batch, beam_size, max_length):
@@ -79,7 +91,9 @@ class DecoderLayer(keras.Layer):
         h = self.hparams
         cache = {}
         for name, width in ("keys", h.d_k), ("values", h.d_v):
-            cache[name] = ops.zeros((batch, h.num_heads, max_length, beam_size, width), self.compute_dtype)
+            cache[name] = ops.zeros(
+                (batch, h.num_heads, max_length, beam_size, width), self.compute_dtype
+            )
             cache[f"past_{name}"] = ops.zeros((batch, h.num_heads, 0, width), self.compute_dtype)
         return cache
 
@@ -89,7 +103,9 @@ class DecoderLayer(keras.Layer):
         for name in "keys", "values":
             batch, heads, _, beams, width = ops.shape(cache[name])
             grown[name] = ops.zeros((batch, heads, positions, beams, width), self.compute_dtype)
-            grown[f"past_{name}"] = ops.concatenate([cache[f"past_{name}"], _flatten_places(cache[name])], axis=2)
+            grown[f"past_{name}"] = ops.concatenate(
+                [cache[f"past_{name}"], _flatten_places(cache[name])], axis=2
+            )
         return grown
 
     def step(self, x, position, memory, memory_mask, cache, cache_mask):
@@ -105,6 +121,7 @@ class DecoderLayer(keras.Layer):
 
         Returns:
             ([B, W, D], the cache with this position written).
+
         """
         written = dict(cache)
 
@@ -146,13 +163,16 @@ class Decoder(keras.Layer):
 
     Returns:
         [B, T, D].
+
     """
 
     def __init__(self, hparams, **kwargs):
         super().__init__(**kwargs)
         self.hparams = h = HParams.of(hparams)
         policy = self.dtype_policy
-        self.layers = [DecoderLayer(h, dtype=policy, name=f"layer_{i}") for i in range(h.num_decoder_layers)]
+        self.layers = [
+            DecoderLayer(h, dtype=policy, name=f"layer_{i}") for i in range(h.num_decoder_layers)
+        ]
         self.final_norm = layer_normalization(policy, "final_norm") if h.norm == "pre" else None
 
     def build(self, input_shape):
@@ -193,13 +213,21 @@ class Decoder(keras.Layer):
 
     def reorder_cache(self, cache, parents):
         """The cache after each beam w has become the continuation of beam parents[b, w], int32 [B, W]."""
-        return {**cache, "written_by": ops.take_along_axis(cache["written_by"], parents[:, :, None], axis=1)}
+        return {
+            **cache,
+            "written_by": ops.take_along_axis(cache["written_by"], parents[:, :, None], axis=1),
+        }
 
     def grow_cache(self, cache, positions):
         """Room for so many more positions."""
         return {
-            "layers": [layer.grow_cache(part, positions) for layer, part in zip(self.layers, cache["layers"])],
-            "written_by": ops.pad(cache["written_by"], [[0, 0], [0, 0], [0, positions]], constant_values=-1),
+            "layers": [
+                layer.grow_cache(part, positions)
+                for layer, part in zip(self.layers, cache["layers"])
+            ],
+            "written_by": ops.pad(
+                cache["written_by"], [[0, 0], [0, 0], [0, positions]], constant_values=-1
+            ),
         }
 
     def step(self, x, position, memories, memory_mask, cache):

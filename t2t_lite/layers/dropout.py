@@ -14,6 +14,7 @@ class DropoutSeeds(keras.random.SeedGenerator):
 
     Args:
         seed: int32 tensor [2], as stateless random functions take it.
+
     """
 
     def __init__(self, seed):  # the parent's constructor would make the state variable
@@ -34,6 +35,7 @@ class Dropout(keras.Layer):
     Call arguments:
         x: float tensor of any shape.
         seeds: DropoutSeeds in training; None: the input is returned as it is.
+
     """
 
     def __init__(self, rate, **kwargs):
@@ -46,7 +48,9 @@ class Dropout(keras.Layer):
     def call(self, x, seeds=None):
         if seeds is None or self.rate == 0.0:
             return x
-        kept = ops.cast(_random_int16(ops.shape(x), seeds) >= round(self.rate * 2**16) - 2**15, x.dtype)
+        kept = ops.cast(
+            _random_int16(ops.shape(x), seeds) >= round(self.rate * 2**16) - 2**15, x.dtype
+        )
         return x * (kept * (1.0 / (1.0 - self.rate)))
 
     def get_config(self):
@@ -55,6 +59,10 @@ class Dropout(keras.Layer):
 
 def _random_int16(shape, seeds):
     """Uniform int16 of a shape: 16 bits decide on an element well enough, at half the price of the usual float."""
-    size = math.prod(shape) if all(isinstance(n, int) for n in shape) else ops.prod(ops.stack(shape))
-    pairs = keras.random.randint(((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=seeds)
+    size = (
+        math.prod(shape) if all(isinstance(n, int) for n in shape) else ops.prod(ops.stack(shape))
+    )
+    pairs = keras.random.randint(
+        ((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=seeds
+    )
     return ops.reshape(ops.reshape(ops.view(pairs, "int16"), (-1,))[:size], shape)

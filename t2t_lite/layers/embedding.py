@@ -22,6 +22,7 @@ class TiedEmbedding(keras.Layer):
 
     Returns:
         [..., D].
+
     """
 
     def __init__(self, vocabulary_size, d_model, **kwargs):
@@ -42,11 +43,18 @@ class TiedEmbedding(keras.Layer):
 
     def logits(self, x):
         """[..., D] -> float32 [..., V]."""
-        logits = ops.matmul(ops.reshape(x, (-1, self.d_model)), ops.transpose(ops.cast(self.embeddings, self.compute_dtype)))
+        logits = ops.matmul(
+            ops.reshape(x, (-1, self.d_model)),
+            ops.transpose(ops.cast(self.embeddings, self.compute_dtype)),
+        )
         return ops.cast(reshape(logits, *ops.shape(x)[:-1], self.vocabulary_size), "float32")
 
     def get_config(self):
-        return {**super().get_config(), "vocabulary_size": self.vocabulary_size, "d_model": self.d_model}
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "d_model": self.d_model,
+        }
 
 
 def sinusoids(positions, d_model):
@@ -58,11 +66,14 @@ def sinusoids(positions, d_model):
 
     Returns:
         float32 [T, D], sines and cosines interleaved.
+
     """
     pairs = (d_model + 1) // 2
     wavelengths = ops.power(10000.0, ops.arange(pairs, dtype="float32") * (2.0 / d_model))
     angles = ops.cast(positions, "float32")[:, None] / wavelengths[None, :]
-    interleaved = ops.reshape(ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1), (-1, 2 * pairs))
+    interleaved = ops.reshape(
+        ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1), (-1, 2 * pairs)
+    )
     return interleaved[:, :d_model]
 
 
@@ -79,6 +90,7 @@ class PositionalEncoding(keras.Layer):
 
     Returns:
         [..., T, D].
+
     """
 
     def __init__(self, kind="sinusoidal", max_positions=1024, **kwargs):

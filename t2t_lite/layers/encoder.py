@@ -21,6 +21,7 @@ class EncoderLayer(keras.Layer):
 
     Returns:
         [B, S, D].
+
     """
 
     def __init__(self, hparams, **kwargs):
@@ -30,9 +31,15 @@ class EncoderLayer(keras.Layer):
         self.self_attention = MultiHeadAttention(
             h.num_heads, h.d_k, h.d_v, h.attention_dropout, dtype=policy, name="self_attention"
         )
-        self.self_attention_residual = Residual(h.norm, h.dropout, dtype=policy, name="self_attention_residual")
-        self.feed_forward = PositionwiseFeedForward(h.d_ff, h.relu_dropout, dtype=policy, name="feed_forward")
-        self.feed_forward_residual = Residual(h.norm, h.dropout, dtype=policy, name="feed_forward_residual")
+        self.self_attention_residual = Residual(
+            h.norm, h.dropout, dtype=policy, name="self_attention_residual"
+        )
+        self.feed_forward = PositionwiseFeedForward(
+            h.d_ff, h.relu_dropout, dtype=policy, name="feed_forward"
+        )
+        self.feed_forward_residual = Residual(
+            h.norm, h.dropout, dtype=policy, name="feed_forward_residual"
+        )
 
     def build(self, input_shape):
         for part in (
@@ -41,8 +48,12 @@ class EncoderLayer(keras.Layer):
             part.build(input_shape)
 
     def call(self, x, mask, seeds=None):
-        x = self.self_attention_residual(x, sublayer=lambda y: self.self_attention(y, y, mask, seeds=seeds), seeds=seeds)
-        return self.feed_forward_residual(x, sublayer=lambda y: self.feed_forward(y, seeds=seeds), seeds=seeds)
+        x = self.self_attention_residual(
+            x, sublayer=lambda y: self.self_attention(y, y, mask, seeds=seeds), seeds=seeds
+        )
+        return self.feed_forward_residual(
+            x, sublayer=lambda y: self.feed_forward(y, seeds=seeds), seeds=seeds
+        )
 
     def get_config(self):
         return {**super().get_config(), "hparams": self.hparams.to_dict()}
@@ -55,7 +66,9 @@ class Encoder(keras.Layer):
         super().__init__(**kwargs)
         self.hparams = h = HParams.of(hparams)
         policy = self.dtype_policy
-        self.layers = [EncoderLayer(h, dtype=policy, name=f"layer_{i}") for i in range(h.num_encoder_layers)]
+        self.layers = [
+            EncoderLayer(h, dtype=policy, name=f"layer_{i}") for i in range(h.num_encoder_layers)
+        ]
         self.final_norm = layer_normalization(policy, "final_norm") if h.norm == "pre" else None
 
     def build(self, input_shape):

@@ -15,10 +15,13 @@ class Linear(keras.layers.Dense):
 
     Returns:
         [..., units].
+
     """
 
     def call(self, x):
-        return reshape(super().call(ops.reshape(x, (-1, x.shape[-1]))), *ops.shape(x)[:-1], self.units)
+        return reshape(
+            super().call(ops.reshape(x, (-1, x.shape[-1]))), *ops.shape(x)[:-1], self.units
+        )
 
 
 def reshape(x, *sizes):

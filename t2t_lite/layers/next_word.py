@@ -17,17 +17,22 @@ class NextWord:
         begins_word: for each source symbol whether a word begins with it.
         names_word: for each target symbol whether it stands for a word.
         num_heads: H.
+
     """
 
     def __init__(self, begins_word, names_word, num_heads):
-        self.begins_word, self.names_word = (np.array(flags, bool) for flags in (begins_word, names_word))
+        self.begins_word, self.names_word = (
+            np.array(flags, bool) for flags in (begins_word, names_word)
+        )
         self.slopes = 2.0 / 4.0 ** np.arange(num_heads, dtype="float32")
 
     def places(self, inputs):
         """int32 [B, S] -> int32 [B, S]: where the words begin, from the first to the last, then where EOS stands."""
         length = ops.shape(inputs)[1]
         end = ops.sum(ops.cast(ops.not_equal(inputs, 0), "int32"), axis=1, keepdims=True) - 1
-        return ops.sort(ops.where(ops.take(self.begins_word, inputs), ops.arange(length), end), axis=1)
+        return ops.sort(
+            ops.where(ops.take(self.begins_word, inputs), ops.arange(length), end), axis=1
+        )
 
     def count(self, ids):
         """int32 [...] target symbols -> int32 [...]: 1 for those that name a word."""
@@ -43,6 +48,7 @@ class NextWord:
 
         Returns:
             float32 [B, H, T, S].
+
         """
         length = ops.shape(places)[1]
         place = ops.take_along_axis(places, ops.minimum(named, length - 1), axis=1)

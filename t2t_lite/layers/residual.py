@@ -24,6 +24,7 @@ class Residual(keras.Layer):
 
     Returns:
         [..., D].
+
     """
 
     def __init__(self, norm="post", dropout=0.0, **kwargs):

@@ -37,6 +37,7 @@ class Transformer(keras.Model):
     Example:
         model = Transformer(HParams(), 8000, 8000, shared=True)
         logits = model(inputs, targets)
+
     """
 
     def __init__(self, hparams, source_size, target_size, shared=True, words=None, **kwargs):
@@ -48,10 +49,16 @@ class Transformer(keras.Model):
             target_size, h.d_model, dtype=policy, name="embedding" if shared else "target_embedding"
         )
         self.source_embedding = (
-            self.target_embedding if shared else TiedEmbedding(source_size, h.d_model, dtype=policy, name="source_embedding")
+            self.target_embedding
+            if shared
+            else TiedEmbedding(source_size, h.d_model, dtype=policy, name="source_embedding")
         )
-        self.source_positions = PositionalEncoding(h.positions, h.max_positions, dtype=policy, name="source_positions")
-        self.target_positions = PositionalEncoding(h.positions, h.max_positions, dtype=policy, name="target_positions")
+        self.source_positions = PositionalEncoding(
+            h.positions, h.max_positions, dtype=policy, name="source_positions"
+        )
+        self.target_positions = PositionalEncoding(
+            h.positions, h.max_positions, dtype=policy, name="target_positions"
+        )
         self.next_word = NextWord(*words, h.num_heads) if h.next_word == "given" else None
         self.embedding_dropout = Dropout(h.dropout, dtype=policy, name="embedding_dropout")
         self.encoder = Encoder(h, dtype=policy, name="encoder")
@@ -74,12 +81,16 @@ class Transformer(keras.Model):
         memory = self.encode(inputs, seeds)
         shifted = _shift(targets)
         x = self.embedding_dropout(self._embed(shifted), seeds=seeds)
-        return self.target_embedding.logits(self.decoder(x, memory, self._memory_mask(inputs, shifted), seeds=seeds))
+        return self.target_embedding.logits(
+            self.decoder(x, memory, self._memory_mask(inputs, shifted), seeds=seeds)
+        )
 
     def encode(self, inputs, seeds=None):
         """inputs int32 [B, S] -> memory [B, S, D]."""
         x = self.source_positions(self.source_embedding(inputs))
-        return self.encoder(self.embedding_dropout(x, seeds=seeds), padding_mask(inputs), seeds=seeds)
+        return self.encoder(
+            self.embedding_dropout(x, seeds=seeds), padding_mask(inputs), seeds=seeds
+        )
 
     def attention(self, inputs, targets):
         """Where each target symbol looked while it was predicted: the decoder's attention to the encoder's output.
@@ -87,7 +98,9 @@ class Transformer(keras.Model):
         inputs int32 [B, S], targets int32 [B, T] -> for each decoder layer, first to last, float32 [B, H, T, S].
         """
         shifted = _shift(targets)
-        return self.decoder.attention(self._embed(shifted), self.encode(inputs), self._memory_mask(inputs, shifted))
+        return self.decoder.attention(
+            self._embed(shifted), self.encode(inputs), self._memory_mask(inputs, shifted)
+        )
 
     def _embed(self, shifted):
         return self.target_positions(self.target_embedding(shifted))
@@ -111,6 +124,7 @@ class Transformer(keras.Model):
         Returns:
             (memory, cache). memory: tensors whose first axis is B, the same for all beams of a sentence. cache: likewise, what
             the beams have written; `reorder_cache` makes it follow them.
+
         """
         memories = self.decoder.project_memory(self.encode(inputs))
         memory = {"layers": memories, "padding": padding_mask(inputs)}
@@ -142,6 +156,7 @@ class Transformer(keras.Model):
 
         Returns:
             (logits float32 [B, W, V], cache).
+
         """
         x = self.target_embedding(ids)
         x = self.target_positions(x, ops.reshape(position, (1,)))
@@ -149,7 +164,9 @@ class Transformer(keras.Model):
         if self.next_word is not None:
             cache["words"] += self.next_word.count(ids)
             mask = self.next_word.mask(cache["words"], memory["places"], mask)
-        x, cache["decoder"] = self.decoder.step(x, position, memory["layers"], mask, cache["decoder"])
+        x, cache["decoder"] = self.decoder.step(
+            x, position, memory["layers"], mask, cache["decoder"]
+        )
         return self.target_embedding.logits(x), cache
 
     def get_config(self):

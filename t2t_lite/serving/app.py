@@ -51,7 +51,9 @@ class Service:
         """POST :predict."""
         body = await self._body(request)
         # In threads of their own, since a large body takes a while.
-        prediction = await asyncio.to_thread(protocol.read_prediction, body, self.model, self.limits)
+        prediction = await asyncio.to_thread(
+            protocol.read_prediction, body, self.model, self.limits
+        )
         answers = self._batcher.submit(prediction.signature, prediction.rows)
         answers = await _first(answers, self._disconnected(request), self._out_of_time())
         self.metrics.lines.inc(len(answers))
@@ -62,7 +64,9 @@ class Service:
         """POST :draw, {"tree": "(S ...)"} -> SVG."""
         problem = self.model.problem
         if type(problem).svg is Problem.svg:
-            raise HTTPException(404, f"outputs of problem {problem.name} are not trees; expected a parser's model")
+            raise HTTPException(
+                404, f"outputs of problem {problem.name} are not trees; expected a parser's model"
+            )
         message = protocol.read_object(await self._body(request))
         tree = protocol.read_text(message.get("tree"), "tree", self.limits)
         if not tree.strip():
@@ -85,7 +89,11 @@ class Service:
 
     async def metadata(self) -> Response:
         """GET /metadata of the model: TensorFlow Serving's, and the export's own under "t2t_lite"."""
-        specification = {"name": self.model.name, "signature_name": "", "version": self.model.version}
+        specification = {
+            "name": self.model.name,
+            "signature_name": "",
+            "version": self.model.version,
+        }
         signatures = {"signature_def": self.model.signatures}
         return JSONResponse(
             {
@@ -96,7 +104,9 @@ class Service:
 
     async def healthz(self) -> Response:
         """GET /healthz."""
-        return JSONResponse({"status": "stopping" if self._stopping else "ok"}, 503 if self._stopping else 200)
+        return JSONResponse(
+            {"status": "stopping" if self._stopping else "ok"}, 503 if self._stopping else 200
+        )
 
     async def prometheus(self) -> Response:
         """GET /metrics."""
@@ -113,7 +123,9 @@ class Service:
                 return await _first(self._read(request), self._out_of_time())
         except TimeoutError:
             raise HTTPException(
-                408, f"the request did not arrive within {self.limits.timeout:g} s", {"Connection": "close"}
+                408,
+                f"the request did not arrive within {self.limits.timeout:g} s",
+                {"Connection": "close"},
             ) from None
 
     async def _read(self, request: Request) -> bytes:
@@ -180,7 +192,9 @@ def create_app(service: Service) -> FastAPI:
                 return _error(404, f"no route {request.url.path!r}; nearest: {', '.join(nearest)}")
             case StarletteHTTPException(status_code=405):
                 allowed = (headers or {}).get("Allow", "GET, HEAD")  # not said for the page's files
-                return _error(405, f"{request.method} {request.url.path}: expected {allowed}", headers)
+                return _error(
+                    405, f"{request.method} {request.url.path}: expected {allowed}", headers
+                )
             case StarletteHTTPException():
                 return _error(error.status_code, error.detail, headers)
         return _error(500, "internal error; the server's log says more")

@@ -39,6 +39,7 @@ class Batcher:
         observe: is told the number of lines of each call.
         workers: calls at the same time. Those that may begin share the lines that wait. But where the squares of the weights
             of all their lines sum to more than 1, they run one after the other: memory grows with the square of a length.
+
     """
 
     def __init__(
@@ -53,9 +54,13 @@ class Batcher:
     ):
         self._call, self._max_lines, self._max_waiting = call, max_lines, max_waiting
         self._weight, self._observe = weight, observe
-        self._queues: dict[str, collections.deque[_Request]] = {}  # by kind; none is empty; the first is served next
+        self._queues: dict[
+            str, collections.deque[_Request]
+        ] = {}  # by kind; none is empty; the first is served next
         self._workers, self._threads = workers, ThreadPoolExecutor(workers, "model")
-        self._calls: dict[asyncio.Task, float] = {}  # that run, with the sum of their lines' squared weights
+        self._calls: dict[
+            asyncio.Task, float
+        ] = {}  # that run, with the sum of their lines' squared weights
         self.waiting = 0  # lines that no call has begun
 
     async def submit(self, kind: str, lines: Sequence) -> list:
@@ -96,9 +101,13 @@ class Batcher:
 
         Returns:
             (kind, [(request, index of its line)], the sum of their squared weights).
+
         """
         kind, queue = next(iter(self._queues.items()))
-        others, share = sum(self._calls.values()), math.ceil(self.waiting / (self._workers - len(self._calls)))
+        others, share = (
+            sum(self._calls.values()),
+            math.ceil(self.waiting / (self._workers - len(self._calls))),
+        )
         places, weight, squares = [], 0.0, 0.0
         while queue and len(places) < min(share, self._max_lines):
             request = queue[0]
@@ -123,7 +132,9 @@ class Batcher:
         lines = [request.lines[index] for request, index in places]
         self._observe(len(lines))
         try:
-            results = await asyncio.get_running_loop().run_in_executor(self._threads, self._call, kind, lines)
+            results = await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._call, kind, lines
+            )
             answered = list(zip(places, results, strict=True))
         except Exception as error:
             await self._blame(error, kind, places)

@@ -39,11 +39,15 @@ class _Connection(H11Protocol):
     """
 
     _deadline: asyncio.TimerHandle | None = None  # of the headers
-    _reading: asyncio.TimerHandle | None = None  # of the client's reading, while the system has not taken all of its answer
+    _reading: asyncio.TimerHandle | None = (
+        None  # of the client's reading, while the system has not taken all of its answer
+    )
 
     def connection_made(self, transport):
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=0)  # or pause_writing would be told only of what is more than 64 KiB
+        transport.set_write_buffer_limits(
+            high=0
+        )  # or pause_writing would be told only of what is more than 64 KiB
         self._expect_headers()
 
     def data_received(self, data):
@@ -81,7 +85,9 @@ class _Connection(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
         elif not answering and not self._deadline:
-            self._deadline = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+            self._deadline = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
 
 class _Server(uvicorn.Server):

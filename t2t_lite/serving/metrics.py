@@ -16,7 +16,12 @@ class Metrics:
     def __init__(self):
         registry = self._registry = prometheus_client.CollectorRegistry()
         labels = ["route", "status"]
-        self.requests = Counter("t2t_requests", "Requests answered; 499: the client did not wait.", labels, registry=registry)
+        self.requests = Counter(
+            "t2t_requests",
+            "Requests answered; 499: the client did not wait.",
+            labels,
+            registry=registry,
+        )
         self.seconds = Histogram(
             "t2t_request_seconds",
             "From a request's headers to the end of its answer.",
@@ -25,9 +30,15 @@ class Metrics:
             registry=registry,
         )
         self.lines = Counter("t2t_lines", "Lines answered.", registry=registry)
-        self.batch_lines = Histogram("t2t_batch_lines", "Lines in a call of the model.", buckets=_LINES, registry=registry)
-        self.waiting_lines = Gauge("t2t_waiting_lines", "Lines that no call of the model has begun.", registry=registry)
-        self.rejected = Counter("t2t_rejected", "Requests refused since too many lines waited.", registry=registry)
+        self.batch_lines = Histogram(
+            "t2t_batch_lines", "Lines in a call of the model.", buckets=_LINES, registry=registry
+        )
+        self.waiting_lines = Gauge(
+            "t2t_waiting_lines", "Lines that no call of the model has begun.", registry=registry
+        )
+        self.rejected = Counter(
+            "t2t_rejected", "Requests refused since too many lines waited.", registry=registry
+        )
 
     def text(self) -> bytes:
         """In Prometheus' text format, prometheus_client.CONTENT_TYPE_LATEST."""

@@ -30,6 +30,7 @@ class ServedModel:
         signatures: {name: TensorFlow's SignatureDef in JSON}, as TensorFlow Serving tells them.
         vocabularies: of the export.
         problem: makes the texts that the user sees from the model's, and the other way round, where the export says so.
+
     """
 
     def __init__(self, export_dir, name: str | None = None, usr_dir: str | None = None):
@@ -41,11 +42,17 @@ class ServedModel:
         self.version = folder.name if folder.name.isdecimal() else "1"
         self.name = name or (folder.parent if folder.name.isdecimal() else folder).name
         if not re.fullmatch(r"[\w.-]+", self.name):
-            raise UserError(f"--name={self.name!r}: expected letters, digits, dots and dashes only, since it stands in URLs")
+            raise UserError(
+                f"--name={self.name!r}: expected letters, digits, dots and dashes only, since it stands in URLs"
+            )
         self.metadata = metadata.read(folder)
         self.vocabularies = Vocabularies.load(folder / "assets")
         in_python = self.metadata["output_text"] is not None
-        self.problem = metadata.problem(self.metadata, usr_dir) if in_python else Problem(name=self.metadata["problem"])
+        self.problem = (
+            metadata.problem(self.metadata, usr_dir)
+            if in_python
+            else Problem(name=self.metadata["problem"])
+        )
         try:
             with native_stderr_silenced():
                 self._model = tf.saved_model.load(folder)
@@ -76,9 +83,16 @@ class ServedModel:
         Raises UserError for inputs that the model refuses.
         """
         if not rows[0]:  # `metadata`
-            return [{name: _value(tensor.numpy()) for name, tensor in self._model.signatures[signature]().items()}] * len(rows)
+            return [
+                {
+                    name: _value(tensor.numpy())
+                    for name, tensor in self._model.signatures[signature]().items()
+                }
+            ] * len(rows)
         try:
-            tensors = self._model.signatures[signature](**{name: _tensor([row[name] for row in rows]) for name in rows[0]})
+            tensors = self._model.signatures[signature](
+                **{name: _tensor([row[name] for row in rows]) for name in rows[0]}
+            )
         except tf.errors.InvalidArgumentError as error:
             raise UserError(f"the model refuses this: {error.message.splitlines()[0]}") from None
         outputs = {name: tensor.numpy() for name, tensor in tensors.items()}
@@ -95,7 +109,10 @@ class ServedModel:
         elif signature == "ids":
             outputs["ids"] = np.trim_zeros(outputs["ids"], "b")
         elif signature == "attention":
-            source, target = (np.count_nonzero(outputs[side] != b"") for side in ("source_pieces", "target_pieces"))
+            source, target = (
+                np.count_nonzero(outputs[side] != b"")
+                for side in ("source_pieces", "target_pieces")
+            )
             weights = outputs["attention"][:, :target, :source].astype(np.float64).round(6)
             outputs = {
                 "attention": weights,
@@ -111,7 +128,11 @@ class ServedModel:
 
     def _text(self, text: str, line: str) -> str:
         """What the decoder writes for the model's `text`."""
-        return self.problem.output_text(text, line).replace("\r", " ").replace("\n", " ") if line.strip() else text
+        return (
+            self.problem.output_text(text, line).replace("\r", " ").replace("\n", " ")
+            if line.strip()
+            else text
+        )
 
 
 def _newest(folder: Path) -> Path:

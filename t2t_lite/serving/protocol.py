@@ -18,7 +18,13 @@ from t2t_lite.serving.model import ServedModel
 
 _BASE64 = "b64"
 _QUOTED = 40  # characters of a wrong name that an error repeats
-_TYPES = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+_TYPES = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "true or false",
+    type(None): "null",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +41,9 @@ def read_object(body: bytes) -> dict:
     try:
         message = json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except UnicodeDecodeError as error:
-        raise UserError(f"the body is not UTF-8 (byte {error.start}); expected JSON in UTF-8") from None
+        raise UserError(
+            f"the body is not UTF-8 (byte {error.start}); expected JSON in UTF-8"
+        ) from None
     except RecursionError:
         raise UserError("the body is nested too deeply; expected a JSON object") from None
     except ValueError as error:
@@ -52,11 +60,15 @@ def read_text(value, place: str, limits: Limits) -> str:
     if not isinstance(value, str):
         raise UserError(f"{place}: {_type(value)}; expected a string")
     if len(value) > limits.max_line_length:
-        raise UserError(f"{place}: {len(value):,} characters; expected at most {limits.max_line_length:,}")
+        raise UserError(
+            f"{place}: {len(value):,} characters; expected at most {limits.max_line_length:,}"
+        )
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise UserError(f"{place}: {value[error.start]!r} is half a character (a lone surrogate); expected UTF-8") from None
+        raise UserError(
+            f"{place}: {value[error.start]!r} is half a character (a lone surrogate); expected UTF-8"
+        ) from None
     return value
 
 
@@ -76,12 +88,20 @@ def read_prediction(body: bytes, model: ServedModel, limits: Limits) -> Predicti
         raise UserError('expected either "instances", a list of rows, or "inputs", columns')
     names = sorted(model.signatures[signature].get("inputs", ()))
     columns = "inputs" in message
-    rows = _columns(message["inputs"], names) if columns else _instances(message["instances"], names)
+    rows = (
+        _columns(message["inputs"], names) if columns else _instances(message["instances"], names)
+    )
     if len(rows) > limits.max_lines:
         raise UserError(f"{len(rows):,} lines; expected at most {limits.max_lines:,} in a request")
     rows = [
         {
-            name: _input(name, value, f"inputs.{name}[{number}]" if columns else f"instances[{number}].{name}", model, limits)
+            name: _input(
+                name,
+                value,
+                f"inputs.{name}[{number}]" if columns else f"instances[{number}].{name}",
+                model,
+                limits,
+            )
             for name, value in row.items()
         }
         for number, row in enumerate(rows)
@@ -102,14 +122,18 @@ def write(prediction: Prediction, answers: list[dict], model: ServedModel) -> by
     columns = {name: _list(answer[name] for answer in answers) for name in names}
     if len(names) == 1:
         return b'{"outputs": %b}\n' % columns[names[0]]
-    return b'{"outputs": {%b}}\n' % b", ".join(b"%b: %b" % (_json(name), column) for name, column in columns.items())
+    return b'{"outputs": {%b}}\n' % b", ".join(
+        b"%b: %b" % (_json(name), column) for name, column in columns.items()
+    )
 
 
 def _decode_base64(value, place: str) -> str:
     try:
         return base64.b64decode(value, validate=True).decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"{place}: byte {error.start} is not UTF-8; expected UTF-8 text in base64") from None
+        raise UserError(
+            f"{place}: byte {error.start} is not UTF-8; expected UTF-8 text in base64"
+        ) from None
     except (TypeError, ValueError):
         raise UserError(f"{place}: expected a string in base64") from None
 
@@ -121,7 +145,9 @@ def _instances(instances, names: list[str]) -> list[dict]:
     for number, instance in enumerate(instances):
         if not isinstance(instance, dict) or len(names) == 1 and instance.keys() == {_BASE64}:
             if len(names) != 1:
-                raise UserError(f"instances[{number}]: {_type(instance)}; expected an object of {_listed(names)}")
+                raise UserError(
+                    f"instances[{number}]: {_type(instance)}; expected an object of {_listed(names)}"
+                )
             instance = {names[0]: instance}
         _check_names(instance, names, f"instances[{number}]")
         rows.append(instance)
@@ -141,7 +167,9 @@ def _columns(inputs, names: list[str]) -> list[dict]:
             raise UserError(f"inputs.{name}: {_type(column)}; expected a list")
     lengths = {len(column) for column in inputs.values()}
     if len(lengths) > 1:
-        raise UserError(f"inputs: columns of {_listed(map(str, sorted(lengths)))} values; expected as many in each")
+        raise UserError(
+            f"inputs: columns of {_listed(map(str, sorted(lengths)))} values; expected as many in each"
+        )
     return [dict(zip(inputs, values)) for values in zip(*inputs.values())]
 
 
@@ -173,16 +201,25 @@ def _ids(value, place: str, vocabulary: Vocabulary, limits: Limits) -> list[int]
     if not isinstance(value, list) or not all(type(number) is int for number in value):
         raise UserError(f"{place}: expected a list of whole numbers")
     if len(value) > min(limits.max_line_length, MAX_SUBWORDS):
-        raise UserError(f"{place}: {len(value):,} ids; expected at most {min(limits.max_line_length, MAX_SUBWORDS):,}")
+        raise UserError(
+            f"{place}: {len(value):,} ids; expected at most {min(limits.max_line_length, MAX_SUBWORDS):,}"
+        )
     while value and value[-1] == PAD:
         value = value[:-1]
-    if value and (value[-1] != EOS or not all(EOS < number < vocabulary.size for number in value[:-1])):
-        raise UserError(f"{place}: expected ids from {EOS + 1} to {vocabulary.size - 1}, then {EOS}, the end of the sentence")
+    if value and (
+        value[-1] != EOS or not all(EOS < number < vocabulary.size for number in value[:-1])
+    ):
+        raise UserError(
+            f"{place}: expected ids from {EOS + 1} to {vocabulary.size - 1}, then {EOS}, the end of the sentence"
+        )
     return value
 
 
 def _check_attention(rows: list[dict], model: ServedModel) -> None:
-    weights = sum(_subwords("text", row["text"], model) * _subwords("target", row["target"], model) for row in rows)
+    weights = sum(
+        _subwords("text", row["text"], model) * _subwords("target", row["target"], model)
+        for row in rows
+    )
     if weights > MAX_ATTENTION:
         raise UserError(
             f"attention: {weights:,} pairs of source and target sub-words; expected at most {MAX_ATTENTION:,} in a request"
@@ -192,7 +229,9 @@ def _check_attention(rows: list[dict], model: ServedModel) -> None:
 def _subwords(name: str, text: str, model: ServedModel, few: int = 0) -> int:
     """The sub-words of an input, its end included; of a text so short that they are not more than `few`, a bound on them."""
     text = model.problem.input_text(text) if name == "text" else text
-    bound = len(text.encode()) + 2  # a sub-word has a byte at least, but for the end and a space put before the text
+    bound = (
+        len(text.encode()) + 2
+    )  # a sub-word has a byte at least, but for the end and a space put before the text
     if bound <= few:
         return bound
     vocabulary = model.vocabularies.source if name == "text" else model.vocabularies.target

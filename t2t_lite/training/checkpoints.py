@@ -19,7 +19,9 @@ from safetensors.numpy import save_file
 from t2t_lite.errors import UserError
 
 MODEL, TRAINING = "model.safetensors", "training.safetensors"
-_RESUMABLE = 2  # the newest checkpoints that keep the optimizer's state, twice as large as the model itself
+_RESUMABLE = (
+    2  # the newest checkpoints that keep the optimizer's state, twice as large as the model itself
+)
 
 
 class Checkpoints:
@@ -28,6 +30,7 @@ class Checkpoints:
     Args:
         folder: where they lie; made at the first save.
         keep: how many of the newest stay.
+
     """
 
     def __init__(self, folder: Path, keep: int):
@@ -38,16 +41,25 @@ class Checkpoints:
         """The checkpoints' folders, oldest first."""
         return sorted(path for path in self.folder.glob("step-*") if path.name[5:].isdigit())
 
-    def save(self, step: int, model: Mapping[str, tf.Variable], training: Mapping[str, tf.Variable], position: dict):
+    def save(
+        self,
+        step: int,
+        model: Mapping[str, tf.Variable],
+        training: Mapping[str, tf.Variable],
+        position: dict,
+    ):
         """Writes one checkpoint and removes what is no longer needed.
 
         Args:
             position: where the data stream continues; any JSON values.
+
         """
         path = self.folder / f"step-{step:08d}"
         if path.exists():
             return
-        partial = self.folder / ".partial"  # one name for all, so that what a crash left goes with the next save
+        partial = (
+            self.folder / ".partial"
+        )  # one name for all, so that what a crash left goes with the next save
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         write_arrays(partial / MODEL, arrays(model), {"step": step})
@@ -59,7 +71,9 @@ class Checkpoints:
         for old in newest_last[-self.keep : -_RESUMABLE]:
             (old / TRAINING).unlink(missing_ok=True)
 
-    def restore(self, model: Mapping[str, tf.Variable], training: Mapping[str, tf.Variable]) -> dict | None:
+    def restore(
+        self, model: Mapping[str, tf.Variable], training: Mapping[str, tf.Variable]
+    ) -> dict | None:
         """Loads the newest checkpoint into the variables and returns its position; None where there is none yet."""
         resumable = [path for path in self.steps() if (path / TRAINING).is_file()]
         if not resumable:
@@ -101,11 +115,15 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
         stored = set(file.keys())
         if stored != set(variables):
             missing, extra = sorted(set(variables) - stored), sorted(stored - set(variables))
-            raise UserError(f"{path}: not this model's checkpoint; missing {missing[:3]}, unexpected {extra[:3]}")
+            raise UserError(
+                f"{path}: not this model's checkpoint; missing {missing[:3]}, unexpected {extra[:3]}"
+            )
         for name, variable in variables.items():
             value = file.get_tensor(name)
             if value.shape != tuple(variable.shape):
-                raise UserError(f"{path}: {name} has shape {value.shape}; expected {tuple(variable.shape)}")
+                raise UserError(
+                    f"{path}: {name} has shape {value.shape}; expected {tuple(variable.shape)}"
+                )
             variable.assign(value)
         return json.loads(file.metadata()["about"])
 
@@ -120,7 +138,9 @@ def average(paths: Sequence[Path], output: Path) -> None:
             try:
                 total += file.get_tensor(name)
             except (SafetensorError, ValueError):  # no such name, another shape
-                raise UserError(f"{path}: {name} is not as in {paths[0]}; expected checkpoints of one run") from None
+                raise UserError(
+                    f"{path}: {name} is not as in {paths[0]}; expected checkpoints of one run"
+                ) from None
         mean[name] = (total / len(files)).astype(np.float32)
     steps = [read_about(path)["step"] for path in paths]
     write_arrays(output, mean, {"step": max(steps), "averaged": steps})

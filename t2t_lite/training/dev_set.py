@@ -22,6 +22,7 @@ class DevSet:
         vocabularies: Vocabularies.
         sample: decode this many lines, evenly spread; None: all.
         devices: to decode on; default: all GPUs, each but the first with a copy of the model as it is now.
+
     """
 
     def __init__(
@@ -53,5 +54,7 @@ class DevSet:
         figures.update(evaluate(self._problem.metric, outputs, references))
         figures.update(shares([hypothesis.details for hypothesis in best]))
         shown = range(0, len(inputs), max(1, len(inputs) // _SHOWN))[:_SHOWN]
-        samples = [f"  in:  {inputs[i]}\n  out: {outputs[i]}\n  ref: {references[i]}" for i in shown]
+        samples = [
+            f"  in:  {inputs[i]}\n  out: {outputs[i]}\n  ref: {references[i]}" for i in shown
+        ]
         return figures, samples

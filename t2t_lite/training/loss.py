@@ -13,6 +13,7 @@ class Loss(NamedTuple):
         nll: float32 scalar, negative log-likelihood in nats, whose mean's exponential is the perplexity.
         correct: float32 scalar, symbols that the model's most probable choice gets right.
         tokens: float32 scalar, how many.
+
     """
 
     smoothed: tf.Tensor
@@ -31,6 +32,7 @@ def label_smoothed_cross_entropy(logits, targets, smoothing) -> Loss:
         logits: float32 [B, T, V].
         targets: int32 [B, T], padded with 0.
         smoothing: e, epsilon_ls.
+
     """
     real = tf.cast(targets != 0, tf.float32)
     smoothed, nll, correct = _cross_entropies(logits, targets, smoothing)
@@ -54,7 +56,9 @@ def _cross_entropies(logits, targets, smoothing):
         # log of the sum of exponentials, by way of the one probability that can't underflow
         normaliser = tf.gather(logits, best, **at) - tf.math.log(tf.gather(p, best, **at))
         nll = normaliser - tf.gather(logits, targets, **at)
-        smoothed = (1.0 - smoothing) * nll + smoothing * (normaliser - tf.reduce_mean(logits, axis=-1))
+        smoothed = (1.0 - smoothing) * nll + smoothing * (
+            normaliser - tf.reduce_mean(logits, axis=-1)
+        )
 
         def gradient(smoothed_gradient, *_):
             size = logits.shape[-1]

@@ -18,11 +18,16 @@ def learning_rate(hparams: HParams, step):
 
     Returns:
         float32 scalar tensor.
+
     """
     step = tf.cast(step, tf.float32)
     warmup = float(max(1, hparams.warmup_steps))
     if hparams.schedule == "rsqrt":
-        return hparams.learning_rate * hparams.d_model**-0.5 * tf.minimum(step**-0.5, step * warmup**-1.5)
+        return (
+            hparams.learning_rate
+            * hparams.d_model**-0.5
+            * tf.minimum(step**-0.5, step * warmup**-1.5)
+        )
     rate = hparams.learning_rate * tf.minimum(1.0, step / warmup)
     if hparams.schedule == "cosine":
         done = tf.clip_by_value((step - warmup) / max(1.0, hparams.train_steps - warmup), 0.0, 1.0)
@@ -43,6 +48,7 @@ class Adam:
     Attributes:
         step: int64 scalar variable, updates done.
         slots: name -> tf.Variable of all the optimizer's state but `step`.
+
     """
 
     def __init__(self, hparams: HParams, variables: dict[str, tf.Variable]):
@@ -62,6 +68,7 @@ class Adam:
             gradients: a tensor for each variable, in their order.
             finite: bool scalar tensor; False leaves every variable as it is, without a branch, since collectives do
                 not work inside `tf.cond`: with lr = 0 and both betas = 1 the update's formulas change nothing.
+
         """
         h = self._hparams
         t = tf.cast(self.step + 1, tf.float32)

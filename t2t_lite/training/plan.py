@@ -23,19 +23,29 @@ def start(trainer, strategy, precision: str, xla: bool, why: str) -> str:
 
 def dry_run(run: Run, strategy, precision: str, xla: bool, why: str, micro_batches: int) -> str:
     """What would run: parameters, shapes, an estimate of memory, steps. Downloads, trains and writes nothing."""
-    h, (source_size, target_size), shared = run.hparams, _vocabulary_sizes(run), run.problem.shared_vocabulary
+    h, (source_size, target_size), shared = (
+        run.hparams,
+        _vocabulary_sizes(run),
+        run.problem.shared_vocabulary,
+    )
     parameters, table = _parameters(h, source_size, target_size, shared)
     replicas = strategy.num_replicas_in_sync
     tokens = h.batch_tokens // (replicas * micro_batches)
     lines = _common(run, strategy, precision, xla, why)
-    sizes = f"{source_size:,} sub-words shared by both sides" if shared else f"{source_size:,} and {target_size:,} sub-words"
+    sizes = (
+        f"{source_size:,} sub-words shared by both sides"
+        if shared
+        else f"{source_size:,} and {target_size:,} sub-words"
+    )
     lines.insert(2, f"parameters  {parameters:,} with {sizes}")
     lines += [f"            {name:34} {shape}" for name, shape in table]
     lines.append(
         f"batch       {h.batch_tokens:,} tokens a side at most in one update = {replicas} replicas x {micro_batches} "
         f"micro-batches x {tokens:,}"
     )
-    lines.append(f"buckets     at most {h.num_buckets} shapes of up to {h.max_length} sub-words, fitted to the corpus")
+    lines.append(
+        f"buckets     at most {h.num_buckets} shapes of up to {h.max_length} sub-words, fitted to the corpus"
+    )
     weights, activations = _memory(h, parameters, tokens, target_size, precision)
     lines.append(
         f"memory      about {(weights + activations) / 2**30:.1f} GiB a device: weights, gradients and Adam "
@@ -72,7 +82,9 @@ def _common(run: Run, strategy, precision: str, xla: bool, why: str) -> list[str
     ]
 
 
-def _parameters(h, source_size: int, target_size: int, shared: bool) -> tuple[int, list[tuple[str, str]]]:
+def _parameters(
+    h, source_size: int, target_size: int, shared: bool
+) -> tuple[int, list[tuple[str, str]]]:
     """The number of parameters, and each distinct weight's shape, from a model whose variables are never filled."""
     import keras
 
@@ -80,7 +92,9 @@ def _parameters(h, source_size: int, target_size: int, shared: bool) -> tuple[in
 
     with keras.StatelessScope(initialize_variables=False):
         words = [False] * source_size, [False] * target_size  # any; they are no weights
-        model = Transformer(h, source_size, target_size, shared=shared, words=words, name="transformer")
+        model = Transformer(
+            h, source_size, target_size, shared=shared, words=words, name="transformer"
+        )
     table, seen = [], set()
     for variable in model.variables:
         path = variable.path.partition("/")[2]
@@ -107,17 +121,21 @@ def _memory(h, parameters: int, tokens: int, vocabulary: int, precision: str) ->
 
 
 def _table(buckets: list[Bucket], replicas: int) -> str:
-    return "  ".join(f"{b.source_length}/{b.target_length}: {b.rows * replicas}" for b in buckets) + (
-        "   (source/target length: sentences)"
-    )
+    return "  ".join(
+        f"{b.source_length}/{b.target_length}: {b.rows * replicas}" for b in buckets
+    ) + ("   (source/target length: sentences)")
 
 
 def _real_tokens(lengths: np.ndarray, buckets: list[Bucket]) -> float:
     """The share of the padded positions of both sides that hold a symbol, over the sampled pairs."""
-    ends = [np.array([getattr(b, side) for b in buckets]) for side in ("source_length", "target_length")]
+    ends = [
+        np.array([getattr(b, side) for b in buckets]) for side in ("source_length", "target_length")
+    ]
     fits = (lengths[:, 0] <= ends[0][-1]) & (lengths[:, 1] <= ends[1][-1])
     lengths = lengths[fits]
     if not len(lengths):
-        raise UserError(f"no training pair is short enough for max_length; the longest bucket is {buckets[-1]}")
+        raise UserError(
+            f"no training pair is short enough for max_length; the longest bucket is {buckets[-1]}"
+        )
     place = np.maximum(*(np.searchsorted(ends[side], lengths[:, side]) for side in (0, 1)))
     return float(lengths.sum() / (ends[0][place] + ends[1][place]).sum())

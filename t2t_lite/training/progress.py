@@ -38,7 +38,9 @@ class Meter:
 
     def report(self) -> dict:
         """The figures since the last report: loss and nll in nats per target sub-word."""
-        smoothed, nll, correct, tokens = np.sum([[float(v) for v in r.loss] for r in self._reports], axis=0)
+        smoothed, nll, correct, tokens = np.sum(
+            [[float(v) for v in r.loss] for r in self._reports], axis=0
+        )
         seconds = time.monotonic() - self._start - self._pauses
         figures = {
             "loss": smoothed / tokens,
@@ -60,7 +62,11 @@ class Meter:
             f"step {step:,}/{self._train_steps:,}  epoch {epoch}  loss {figures['loss']:.3f}  "
             f"lr {figures['learning_rate']:.2e}  {figures['target_tokens_per_s']:,.0f} target tokens/s  "
             f"{duration(left)} left"
-            + (f"  {figures['skipped']} updates skipped (float16 overflow)" if figures["skipped"] else "")
+            + (
+                f"  {figures['skipped']} updates skipped (float16 overflow)"
+                if figures["skipped"]
+                else ""
+            )
         )
 
 
@@ -81,7 +87,9 @@ class RunLog:
 
     def write(self, kind: str, step: int, **figures) -> None:
         entry = {"kind": kind, "step": step, "time": round(time.time(), 1), **figures}
-        self._file.write(json.dumps(entry, default=lambda number: number.item()) + "\n")  # NumPy's numbers
+        self._file.write(
+            json.dumps(entry, default=lambda number: number.item()) + "\n"
+        )  # NumPy's numbers
         self._file.flush()
         with self._writer.as_default(step):
             for name, value in figures.items():

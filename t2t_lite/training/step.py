@@ -43,14 +43,25 @@ class TrainStep:
     Returns:
         Report. Gradients are sums over replicas and micro-batches, divided once by the number of target symbols, so
         neither the loss nor the update depends on how a batch was cut.
+
     """
 
-    def __init__(self, model: Transformer, hparams: HParams, strategy: tf.distribute.Strategy, *, seed=1, xla=False):
+    def __init__(
+        self,
+        model: Transformer,
+        hparams: HParams,
+        strategy: tf.distribute.Strategy,
+        *,
+        seed=1,
+        xla=False,
+    ):
         self._model, self._hparams, self._strategy, self._seed = model, hparams, strategy, seed
         self._variables = {variable.path: variable.value for variable in model.trainable_variables}
         self.optimizer = Adam(hparams, self._variables)
         self._scaled = keras.dtype_policies.get(model.dtype_policy).compute_dtype == "float16"
-        self.loss_scale = tf.Variable(_FIRST_SCALE if self._scaled else 1.0, trainable=False, name="loss_scale")
+        self.loss_scale = tf.Variable(
+            _FIRST_SCALE if self._scaled else 1.0, trainable=False, name="loss_scale"
+        )
         self.good_updates = tf.Variable(0, dtype=tf.int64, trainable=False, name="good_updates")
         self.gradients = tf.function(self._gradients, jit_compile=xla, reduce_retracing=False)
         # Lengths and rows vary by bucket: one trace of the outer function for all of them.
@@ -81,7 +92,9 @@ class TrainStep:
 
     def _update_all(self, inputs, targets) -> Report:
         report = self._strategy.run(self._update_replica, args=(inputs, targets))
-        return tf.nest.map_structure(lambda value: self._strategy.experimental_local_results(value)[0], report)
+        return tf.nest.map_structure(
+            lambda value: self._strategy.experimental_local_results(value)[0], report
+        )
 
     def _update_replica(self, inputs, targets) -> Report:
         context = tf.distribute.get_replica_context()
@@ -94,7 +107,9 @@ class TrainStep:
         finite = tf.constant(True)
         if self._scaled:
             # On the reduced gradients: every replica takes the same decision, whichever overflowed.
-            finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
+            finite = tf.reduce_all(
+                [tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients]
+            )
             self._adapt_scale(finite)
         rate = learning_rate(self._hparams, self.optimizer.step + 1)
         self.optimizer.apply(gradients, finite)
@@ -114,7 +129,9 @@ class TrainStep:
             seeds = DropoutSeeds(tf.random.experimental.stateless_fold_in(seed, index))
             with tf.GradientTape() as tape:
                 logits = self._model(inputs[index], targets[index], seeds=seeds)
-                loss = label_smoothed_cross_entropy(logits, targets[index], self._hparams.label_smoothing)
+                loss = label_smoothed_cross_entropy(
+                    logits, targets[index], self._hparams.label_smoothing
+                )
                 scaled = loss.smoothed * scale
             gradients = tape.gradient(scaled, list(self._variables.values()))
             return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]

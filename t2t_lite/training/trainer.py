@@ -12,7 +12,14 @@ from t2t_lite.data.sources import MissingSplit
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import UserError
 from t2t_lite.run import Run
-from t2t_lite.training.checkpoints import MODEL, arrays, average, model_variables, read_about, write_arrays
+from t2t_lite.training.checkpoints import (
+    MODEL,
+    arrays,
+    average,
+    model_variables,
+    read_about,
+    write_arrays,
+)
 from t2t_lite.training.dev_set import DevSet
 from t2t_lite.training.progress import Meter, RunLog
 from t2t_lite.training.step import POLICIES, TrainStep
@@ -34,6 +41,7 @@ class Trainer:
         model: Transformer.
         step: TrainStep.
         buckets: the shapes of the batches.
+
     """
 
     def __init__(
@@ -84,7 +92,9 @@ class Trainer:
                     self._loop(record)
                 except KeyboardInterrupt:
                     self._save()
-                    self.log(f"interrupted; saved step {self.step.step:,}, the same command resumes")
+                    self.log(
+                        f"interrupted; saved step {self.step.step:,}, the same command resumes"
+                    )
                     raise
         else:
             self.log(f"already at step {self.step.step:,} of {h.train_steps:,}")
@@ -111,7 +121,9 @@ class Trainer:
             last = step == h.train_steps
             if step % h.report_steps == 0 or last or meter.is_first:
                 figures = meter.report()
-                record.write("train", step, epoch=batch.epoch + 1, dropped=batches.dropped, **figures)
+                record.write(
+                    "train", step, epoch=batch.epoch + 1, dropped=batches.dropped, **figures
+                )
                 self.log(meter.line(step, batch.epoch + 1, figures))
                 if not math.isfinite(figures["loss"]):
                     raise UserError(
@@ -129,7 +141,9 @@ class Trainer:
                 return
 
     def _save(self) -> None:
-        self.run.checkpoints.save(self.step.step, self._variables, self.step.state(), self._position)
+        self.run.checkpoints.save(
+            self.step.step, self._variables, self.step.state(), self._position
+        )
 
     def _evaluate(self, step: int, record: "RunLog") -> None:
         figures, samples = self._dev.evaluate()
@@ -139,7 +153,11 @@ class Trainer:
             self.log(sample)
         best = self._best()
         if best is None or figures[self._dev.main_figure] > best:
-            about = {"step": step, "figure": self._dev.main_figure, "value": figures[self._dev.main_figure]}
+            about = {
+                "step": step,
+                "figure": self._dev.main_figure,
+                "value": figures[self._dev.main_figure],
+            }
             write_arrays(self.run.best, arrays(self._variables), about)
 
     def _best(self) -> float | None:
@@ -147,12 +165,18 @@ class Trainer:
 
     def _finish(self) -> None:
         """Averages the last checkpoints (section 6.1) and evaluates the result on the whole dev set."""
-        paths = [path / MODEL for path in self.run.checkpoints.steps()][-max(1, self.hparams.average_checkpoints) :]
+        paths = [path / MODEL for path in self.run.checkpoints.steps()][
+            -max(1, self.hparams.average_checkpoints) :
+        ]
         average(paths, self.run.averaged)
-        self.log(f"averaged {len(paths)} checkpoints, steps {paths[0].parent.name[5:]} to {paths[-1].parent.name[5:]}")
+        self.log(
+            f"averaged {len(paths)} checkpoints, steps {paths[0].parent.name[5:]} to {paths[-1].parent.name[5:]}"
+        )
         if self._dev:
             model = self.run.load_model(self._vocabularies, self.run.averaged)
-            figures, samples = DevSet(self.run.problem, model, self._vocabularies, sample=None).evaluate()
+            figures, samples = DevSet(
+                self.run.problem, model, self._vocabularies, sample=None
+            ).evaluate()
             with RunLog(self.run.path) as record:
                 record.write("dev_final", self.step.step, **figures)
             self.log(f"dev, whole, averaged: {_line(figures)}")

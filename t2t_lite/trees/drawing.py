@@ -13,7 +13,9 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 def pretty(tree: Tree) -> str:
     """The tree in lines of Unicode, its words in the last one or above; no newline at the end."""
-    lines = TreePrettyPrinter(tree).text(unicodelines=True, maxwidth=None).split("\n")  # not splitlines: words may hold U+2028
+    lines = (
+        TreePrettyPrinter(tree).text(unicodelines=True, maxwidth=None).split("\n")
+    )  # not splitlines: words may hold U+2028
     return "\n".join(line.rstrip(" ") for line in lines).rstrip("\n")
 
 
@@ -27,7 +29,9 @@ def svg(tree: Tree) -> str:
         x, y = left + _width(node) / 2, level * _LEVEL
         depth = max(depth, level)
         if parent is not None:
-            lines.append(f'<line x1="{parent:.1f}" y1="{y - _LEVEL + _SIZE / 2:.1f}" x2="{x:.1f}" y2="{y - _SIZE:.1f}"/>')
+            lines.append(
+                f'<line x1="{parent:.1f}" y1="{y - _LEVEL + _SIZE / 2:.1f}" x2="{x:.1f}" y2="{y - _SIZE:.1f}"/>'
+            )
         text = escape(_NOT_XML.sub("\ufffd", _text(node)))
         colour = "#a31" if isinstance(node, str) else "#000"
         texts.append(f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}">{text}</text>')

@@ -98,7 +98,9 @@ def _note(repairs: list[str], count: int, phrase: str):
         repairs.append(f"{count} {phrase.replace('#', 's' * (count > 1))}")
 
 
-def _pair_brackets(kinds: list[Kind], plain: bool, repairs: list[str]) -> tuple[list[Kind], int | None]:
+def _pair_brackets(
+    kinds: list[Kind], plain: bool, repairs: list[str]
+) -> tuple[list[Kind], int | None]:
     """Rules 2 and 3: kinds whose brackets pair up, and the index of the closing brackets added at the end, if any."""
     paired, open_ = [], []  # open_: labels, outermost first
     closed = dropped = 0
@@ -162,4 +164,7 @@ def _build(kinds: list[Kind], words: Sequence[str], repairs: list[str]) -> Tree:
 def t2t_symbols(tree: Tree) -> list[str]:
     """A tree as tensor2tensor writes it: `NP` ... `/NP` for a constituent, its tag for a word, nothing for the root."""
     symbols = Linearization(tags="kept", closing="labelled").symbols(tree)
-    return [f"/{symbol[1:]}" if symbol.startswith(")") else symbol.removeprefix("(") for symbol in symbols]
+    return [
+        f"/{symbol[1:]}" if symbol.startswith(")") else symbol.removeprefix("(")
+        for symbol in symbols
+    ]

@@ -49,7 +49,9 @@ def unescape(word: str) -> str:
     return re.sub("-[LR][RSC]B-", lambda match: _UNESCAPES[match[0]], word)
 
 
-def read_trees(path, *, skip_bad: bool = False, on_skip: Callable[[UserError], None] | None = None) -> Iterator[Tree]:
+def read_trees(
+    path, *, skip_bad: bool = False, on_skip: Callable[[UserError], None] | None = None
+) -> Iterator[Tree]:
     """The trees of a file, plain or `.gz`, as they are in it: over many lines, one a line, or several a line.
 
     A line that begins with a bracket, indented no more than the one before that did, begins a tree; where that leaves a tree
@@ -72,7 +74,9 @@ def read_trees(path, *, skip_bad: bool = False, on_skip: Callable[[UserError], N
             if broken.open and (tree := _joined(text[broken.start :], waiting, blocks)):
                 yield tree
                 continue
-            error = UserError(f"{path}:{first_line + text.count(chr(10), 0, broken.start)}: {broken}")
+            error = UserError(
+                f"{path}:{first_line + text.count(chr(10), 0, broken.start)}: {broken}"
+            )
             if not skip_bad:
                 raise error from None
             if on_skip:
@@ -196,13 +200,20 @@ def _trees(text: str) -> Iterator[Tree]:
             if not word:
                 stack.append(node)
         elif not stack:
-            starts_line = not text[text.rfind("\n", 0, token.start()) + 1 : token.start()].strip(" \t")
-            if finished is not None and other != ")" and starts_line:  # nothing to do with the tree before it
+            starts_line = not text[text.rfind("\n", 0, token.start()) + 1 : token.start()].strip(
+                " \t"
+            )
+            if (
+                finished is not None and other != ")" and starts_line
+            ):  # nothing to do with the tree before it
                 yield finished
                 finished = None
             start = token.start() if finished is None else start
             raise _Broken(
-                _SURPLUS if other == ")" else f"{other[:40]!r} outside of brackets; expected trees such as (S (NN cat))", start
+                _SURPLUS
+                if other == ")"
+                else f"{other[:40]!r} outside of brackets; expected trees such as (S (NN cat))",
+                start,
             )
         elif other != ")":  # a word that does not stand on one line with its tag, or has none
             if stack[-1]:
@@ -211,7 +222,9 @@ def _trees(text: str) -> Iterator[Tree]:
         else:
             node = stack.pop()
             if not node and stack:
-                raise _Broken(f"({node.label()}) is empty; expected a word or constituents in it", start)
+                raise _Broken(
+                    f"({node.label()}) is empty; expected a word or constituents in it", start
+                )
             if len(node) > 1 and isinstance(node[0], str):
                 raise _Broken(_no_tag(node[0]), start)
     if stack:

@@ -16,6 +16,7 @@ class TreebankFiles(Source):
     Args:
         paths: files, plain or `.gz`, and folders, of which every `.mrg`, `.trees` and `.ptb` file below is read.
         skip_bad: leave out, and count, trees that are broken; False: they are errors.
+
     """
 
     def __init__(self, paths: Sequence[str | Path], skip_bad: bool = False):
@@ -25,7 +26,9 @@ class TreebankFiles(Source):
 
     def __str__(self):
         files = self.files()
-        name = str(self.paths[0]) if len(self.paths) == 1 else f"{self.paths[0]} ... {self.paths[-1]}"
+        name = (
+            str(self.paths[0]) if len(self.paths) == 1 else f"{self.paths[0]} ... {self.paths[-1]}"
+        )
         notes = [f"{len(files):,} files"] if len(files) > 1 else []
         notes += [f"{self.skipped:,} broken trees skipped"] if self.skip_bad else []
         return f"{name} ({', '.join(notes)})" if notes else name
@@ -36,9 +39,15 @@ class TreebankFiles(Source):
         for path in self.paths:
             if not path.exists():
                 raise missing_file(path)
-            found = sorted(file for file in path.rglob("*") if holds_trees(file)) if path.is_dir() else [path]
+            found = (
+                sorted(file for file in path.rglob("*") if holds_trees(file))
+                if path.is_dir()
+                else [path]
+            )
             if not found:
-                raise UserError(f"{path}: no .mrg, .trees or .ptb files, plain or .gz, in this folder")
+                raise UserError(
+                    f"{path}: no .mrg, .trees or .ptb files, plain or .gz, in this folder"
+                )
             files += found
         return files
 
@@ -84,15 +93,21 @@ class Mixed(Source):
                 through.add(source)
                 yield last
 
-        for side in itertools.cycle([endless(self.silver)] * self.silver_per_gold + [endless(self.gold)]):
+        for side in itertools.cycle(
+            [endless(self.silver)] * self.silver_per_gold + [endless(self.gold)]
+        ):
             yield next(side)
             if len(through) == 2:
                 return
 
     def fingerprint(self):
-        return digest("mixed", str(self.silver_per_gold), self.gold.fingerprint(), self.silver.fingerprint())
+        return digest(
+            "mixed", str(self.silver_per_gold), self.gold.fingerprint(), self.silver.fingerprint()
+        )
 
 
 def holds_trees(path: Path) -> bool:
     """Whether the path's name is that of a file of trees; in upper case too, as older disks have it."""
-    return path.is_file() and path.name.lower().removesuffix(".gz").endswith((".mrg", ".trees", ".ptb"))
+    return path.is_file() and path.name.lower().removesuffix(".gz").endswith(
+        (".mrg", ".trees", ".ptb")
+    )

@@ -41,12 +41,17 @@ def test_three_labelled_lines(t2t_bleu, files):
     lines = out.splitlines()
     assert lines[0] == f"sacreBLEU: {corpus_bleu(HYPOTHESES, REFERENCES)}"
     assert lines[1] == f"chrF: {corpus_chrf(HYPOTHESES, REFERENCES)}"
-    assert lines[2] == f"2017's tokenised, compound-split BLEU (en-de): {compound_split_bleu(HYPOTHESES, REFERENCES)}"
+    assert (
+        lines[2]
+        == f"2017's tokenised, compound-split BLEU (en-de): {compound_split_bleu(HYPOTHESES, REFERENCES)}"
+    )
     assert len(lines) == 3
 
 
 def test_json(t2t_bleu, files):
-    code, out, _ = t2t_bleu(f"--translation={files[0]}", f"--reference={files[1]}", "--json", "--lowercase")
+    code, out, _ = t2t_bleu(
+        f"--translation={files[0]}", f"--reference={files[1]}", "--json", "--lowercase"
+    )
     scores = json.loads(out)
     assert code == 0 and list(scores) == ["sacrebleu", "chrf", "compound_split_bleu"]
     assert scores["sacrebleu"]["value"] == corpus_bleu(HYPOTHESES, REFERENCES, lowercase=True).value
@@ -56,7 +61,9 @@ def test_json(t2t_bleu, files):
 def test_gzip_crlf_and_several_references(t2t_bleu, files, tmp_path):
     packed = tmp_path / "other.de.gz"
     with gzip.open(packed, "wb") as file:
-        file.write("\r\n".join(HYPOTHESES).encode() + b"\r\n")  # as if a reference were what was translated
+        file.write(
+            "\r\n".join(HYPOTHESES).encode() + b"\r\n"
+        )  # as if a reference were what was translated
     code, out, _ = t2t_bleu("--translation", files[0], "--reference", files[1], packed)
     assert code == 0 and "BLEU = 100.00" in out and "nrefs:2" in out
 

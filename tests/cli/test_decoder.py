@@ -26,7 +26,9 @@ def command(run, monkeypatch, capsys):
 
     def call(*flags, stdin=b""):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        monkeypatch.setattr(sys, "argv", ["t2t-decoder", "--output_dir", str(run.path), *map(str, flags)])
+        monkeypatch.setattr(
+            sys, "argv", ["t2t-decoder", "--output_dir", str(run.path), *map(str, flags)]
+        )
         with pytest.raises(SystemExit) as exit:
             decoder.main()
         return exit.value.code, *capsys.readouterr()
@@ -37,11 +39,14 @@ def command(run, monkeypatch, capsys):
 def test_exactly_one_line_for_each_whatever_it_holds(command, run, tmp_path):
     source, output = tmp_path / "in", tmp_path / "out"
     source.write_bytes("\n".join(LINES).encode())
-    code, out, err = command("--input", source, "--output", output, "--beam_size", 2, "--extra_length", 3)
+    code, out, err = command(
+        "--input", source, "--output", output, "--beam_size", 2, "--extra_length", 3
+    )
     assert (code, out) == (0, "")
     assert f"checkpoint: averaged ({run.averaged})" in err
     assert re.search(
-        r"10 sentences in [\d.]+ s, the first after [\d.]+ s; [\d.]+ sentences/s, [1-9][\d,]* source sub-words/s\n", err
+        r"10 sentences in [\d.]+ s, the first after [\d.]+ s; [\d.]+ sentences/s, [1-9][\d,]* source sub-words/s\n",
+        err,
     )
     written = output.read_bytes()
     assert written.endswith(b"\n") and written.count(b"\n") == len(LINES) and b"\r" not in written
@@ -67,7 +72,11 @@ def test_formats(command):
     score, _, text = scored.split("\n")[0].partition("\t")
     assert float(score) < 0 and scored.split("\n")[1] == "0.000000\t"
     first, *_, last = n_best.splitlines()
-    assert n_best.count("\n") == 4 and first == f"0 ||| {text} ||| {score}" and last == "1 |||  ||| 0.000000"
+    assert (
+        n_best.count("\n") == 4
+        and first == f"0 ||| {text} ||| {score}"
+        and last == "1 |||  ||| 0.000000"
+    )
     records = [json.loads(line) for line in jsonl.splitlines()]
     assert [record["line"] for record in records] == [0, 1] and records[0]["input"] == "some words"
     assert [len(record["hypotheses"]) for record in records] == [3, 1]
@@ -80,7 +89,11 @@ def test_prefixes(command, tmp_path):
     source.write_text("some words\nmore words\nmany\n")
     prefix.write_text("the text\n\nof\n")
     code, out, _ = command("--input", source, "--prefix", prefix)
-    assert code == 0 and out.split("\n")[0].startswith("the text") and out.split("\n")[2].startswith("of")
+    assert (
+        code == 0
+        and out.split("\n")[0].startswith("the text")
+        and out.split("\n")[2].startswith("of")
+    )
     prefix.write_text("the text\n")
     assert command("--input", source, "--prefix", prefix) == (
         2,
@@ -95,7 +108,9 @@ def test_sampling_and_interactive(command):
     flags = "--sampling", "--temperature", "2", "--top_k", "20"
     drawn = command(*flags, stdin=b"some words\n")[1]
     assert command(*flags, "--seed", "1", stdin=b"some words\n")[1] == drawn
-    code, out, err = command("--interactive", "--beam_size", "1", stdin=b"some words\n\nb\xc3\xa9d \xff\nmore")
+    code, out, err = command(
+        "--interactive", "--beam_size", "1", stdin=b"some words\n\nb\xc3\xa9d \xff\nmore"
+    )
     assert code == 0 and out.count("\n") == 3 and out.split("\n")[1] == ""
     assert err.endswith("error: byte 0xff at position 6 is not UTF-8; expected UTF-8 text\n")
 
@@ -104,8 +119,14 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
     source, output = tmp_path / "in", tmp_path / "out"
     source.write_bytes(b"good\nbad \xff\n")
     for flags, message in [
-        (["--input", source, "--output", output], f"{source}:2: byte 0xff at position 5 is not UTF-8; expected UTF-8 text"),
-        (["--input", tmp_path / "inn"], f"no such file: {tmp_path / 'inn'}; nearest in {tmp_path}: in"),
+        (
+            ["--input", source, "--output", output],
+            f"{source}:2: byte 0xff at position 5 is not UTF-8; expected UTF-8 text",
+        ),
+        (
+            ["--input", tmp_path / "inn"],
+            f"no such file: {tmp_path / 'inn'}; nearest in {tmp_path}: in",
+        ),
         (["--n_best", "5", "--output", output], "n_best=5: expected at most beam_size=4"),
         (["--beam_size", "0"], "beam_size=0: expected at least 1"),
         (["--beam_size", "two"], "--beam_size: invalid int value: 'two'"),
@@ -120,7 +141,9 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
     ]:
         code, out, err = command(*flags, stdin=b"good\n")
         last = err.rstrip("\n").split("\n")[-1]
-        assert (code, out) == (2, "") and message in last and last.startswith("t2t-decoder: error: "), err
+        assert (
+            (code, out) == (2, "") and message in last and last.startswith("t2t-decoder: error: ")
+        ), err
     code, out, err = command(stdin=b"good\nbad \xff\n")
     assert (code, out) == (2, "") and "stdin:2: byte 0xff" in err
     assert list(tmp_path.iterdir()) == [source]
@@ -132,7 +155,11 @@ def test_threads(together, expected):
     code += "import tensorflow as tf; from t2t_lite.devices import calls_side_by_side; c = tf.config.threading\n"
     code += "print(c.get_intra_op_parallelism_threads(), c.get_inter_op_parallelism_threads(), calls_side_by_side())"
     process = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | _NO_GPU, stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-c", code],
+        env=os.environ | _NO_GPU,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     assert process.stdout.strip() == expected
 

@@ -9,8 +9,16 @@ import pytest
 
 from t2t_lite.cli import evalb
 
-GOLD = ["(TOP (S (NP (NN owls)) (VP (VBP hoot)) (. .)))", "(TOP (S (NP (NN mice)) (VP (VBP hide))))", "(TOP (NP (NN night)))"]
-PREDICTED = ["(TOP (S (NP (XX owls)) (VP (XX hoot)) (XX .)))", "(TOP (S (XX mice) (VP (XX hide))))", ""]
+GOLD = [
+    "(TOP (S (NP (NN owls)) (VP (VBP hoot)) (. .)))",
+    "(TOP (S (NP (NN mice)) (VP (VBP hide))))",
+    "(TOP (NP (NN night)))",
+]
+PREDICTED = [
+    "(TOP (S (NP (XX owls)) (VP (XX hoot)) (XX .)))",
+    "(TOP (S (XX mice) (VP (XX hide))))",
+    "",
+]
 
 
 @pytest.fixture
@@ -42,7 +50,9 @@ def files(tmp_path):
 def test_prints_what_evalb_prints(t2t_evalb, shared, name, parameters):
     folder = shared / "data" / "evalb"
     gold, predicted = folder / f"{name}.gld", folder / f"{name}.tst"
-    code, out, err = t2t_evalb("--gold", gold, "--predicted", predicted, "--params", folder / parameters)
+    code, out, err = t2t_evalb(
+        "--gold", gold, "--predicted", predicted, "--params", folder / parameters
+    )
     assert code == 0 and out == (folder / f"{name}.expected").read_text()
     assert "tags: own" in err and err.count(f"{predicted}:") == (5 if name == "sample" else 0)
 
@@ -66,9 +76,18 @@ def test_json(t2t_evalb, files):
     code, out, _ = t2t_evalb(*files(), "--tags=gold", "--json")
     result = json.loads(out)
     assert code == 0 and list(result) == ["tags", "cutoff_len", "all", "up_to_cutoff"]
-    assert result["tags"] == "gold" and result["cutoff_len"] == 40 and result["all"] == result["up_to_cutoff"]
+    assert (
+        result["tags"] == "gold"
+        and result["cutoff_len"] == 40
+        and result["all"] == result["up_to_cutoff"]
+    )
     figures = result["all"]
-    assert (figures["sentences"], figures["errors"], figures["skipped"], figures["valid"]) == (3, 0, 1, 2)
+    assert (figures["sentences"], figures["errors"], figures["skipped"], figures["valid"]) == (
+        3,
+        0,
+        1,
+        2,
+    )
     assert (figures["precision"], figures["recall"]) == (100, pytest.approx(500 / 6))
     assert (figures["matched"], figures["gold"], figures["predicted"]) == (5, 6, 5)
 
@@ -88,14 +107,21 @@ def test_stops_at_max_error(t2t_evalb, files, tmp_path):
     parameters.write_text("MAX_ERROR 2\nFOO 1\n")
     flags = files(["(S (NN a))"] * 5, ["(S (NN a))"] + ["(S (NN b))"] * 4)
     code, out, err = t2t_evalb(*flags, "--params", parameters)
-    assert code == 2 and out.count("\n") == 3 + 4  # EVALB too ends with the error after the next, without totals
-    assert f"{flags[3]}:5: stopped after 4 errors; MAX_ERROR is 2" in err and f"{parameters}:2: unknown parameter 'FOO'" in err
+    assert (
+        code == 2 and out.count("\n") == 3 + 4
+    )  # EVALB too ends with the error after the next, without totals
+    assert (
+        f"{flags[3]}:5: stopped after 4 errors; MAX_ERROR is 2" in err
+        and f"{parameters}:2: unknown parameter 'FOO'" in err
+    )
 
 
 def test_stops_at_a_word_outside_brackets(t2t_evalb, files):
     flags = files(["(S (NN a))"] * 2, ["(S (NN a))", "(S (NN a b))"])
     code, out, err = t2t_evalb(*flags)
-    assert code == 2 and out.count("\n") == 3 + 1 and f"error: {flags[3]}:2: 'a' is not alone" in err
+    assert (
+        code == 2 and out.count("\n") == 3 + 1 and f"error: {flags[3]}:2: 'a' is not alone" in err
+    )
 
 
 def refused(t2t_evalb, *argv) -> str:
@@ -109,7 +135,9 @@ def test_refusals(t2t_evalb, files):
     err = refused(t2t_evalb, *flags)
     assert f"{flags[1]} has 3" in err and f"{flags[3]} has 2" in err
     assert "nearest in" in refused(t2t_evalb, "--gold", flags[1].with_name("gol"), *flags[2:])
-    assert "nearest in" in refused(t2t_evalb, *files(), "--params", flags[1].with_name("COLLINS.prm"))
+    assert "nearest in" in refused(
+        t2t_evalb, *files(), "--params", flags[1].with_name("COLLINS.prm")
+    )
     assert "--tags" in refused(t2t_evalb, *flags, "--tags", "silver")
     assert "--predicted" in refused(t2t_evalb, *flags[:2])
     assert "nearest: --params" in refused(t2t_evalb, *flags, "--param", "x")

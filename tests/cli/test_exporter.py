@@ -14,7 +14,9 @@ def command(run, monkeypatch, capsys):
     """Runs t2t-exporter with the given flags: (exit code, stdout, stderr)."""
 
     def call(*flags):
-        monkeypatch.setattr(sys, "argv", ["t2t-exporter", "--output_dir", str(run.path), *map(str, flags)])
+        monkeypatch.setattr(
+            sys, "argv", ["t2t-exporter", "--output_dir", str(run.path), *map(str, flags)]
+        )
         with pytest.raises(SystemExit) as exit:
             exporter.main()
         return exit.value.code, *capsys.readouterr()
@@ -30,7 +32,12 @@ def test_an_export_gets_the_next_number_and_its_search(command, run, tmp_path, m
     code, out, err = command("--export_dir", tmp_path, *flags)
     assert (code, out) == (0, f"{tmp_path / '3'}\n") and f"checkpoint: {run.averaged}" in err
     about = json.loads((tmp_path / "3" / "assets.extra" / "metadata.json").read_text())
-    assert [about[name] for name in ("beam_size", "alpha", "extra_length", "n_best")] == [2, 0.5, 3, 1]
+    assert [about[name] for name in ("beam_size", "alpha", "extra_length", "n_best")] == [
+        2,
+        0.5,
+        3,
+        1,
+    ]
     assert about["weights"] == "averaged.safetensors"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3", "9.1.partial", "notes"]
 
@@ -53,5 +60,7 @@ def test_mistakes_are_one_line_and_write_nothing(command, tmp_path):
     ]:
         code, out, err = command("--export_dir", folder, *flags)
         last = err.rstrip("\n").split("\n")[-1]
-        assert (code, out) == (2, "") and message in last and last.startswith("t2t-exporter: error: "), err
+        assert (
+            (code, out) == (2, "") and message in last and last.startswith("t2t-exporter: error: ")
+        ), err
     assert sorted(tmp_path.iterdir()) == [folder, file] and list(folder.iterdir()) == [folder / "4"]

@@ -15,7 +15,15 @@ from t2t_lite.trees.reader import parse_tree, unescape
 
 SENTENCE = "the old map of Rome faded ."
 TREE = "(TOP (S (NP (NP (DT the) (JJ old) (NN map)) (PP (IN of) (NP (NNP Rome)))) (VP (VBD faded)) (. .)))"
-LINES = [SENTENCE, "", "word", "   ", "( [ ) ]", "x(y) \U0001f600 \u6f22\u5b57 \u2581 a\u00a0b", " ".join(["many"] * 300)]
+LINES = [
+    SENTENCE,
+    "",
+    "word",
+    "   ",
+    "( [ ) ]",
+    "x(y) \U0001f600 \u6f22\u5b57 \u2581 a\u00a0b",
+    " ".join(["many"] * 300),
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +44,9 @@ def command(run, monkeypatch, capsys):
 
     def call(main, *flags, lines=LINES):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
-        monkeypatch.setattr(sys, "argv", ["command", "--output_dir", str(run.path), *map(str, flags)])
+        monkeypatch.setattr(
+            sys, "argv", ["command", "--output_dir", str(run.path), *map(str, flags)]
+        )
         code = arguments.run(main, "command")
         out, err = capsys.readouterr()
         assert code == 0, err
@@ -61,12 +71,18 @@ def test_jsonl_says_what_was_repaired(command):
     flags = "--format=jsonl", "--beam_size=2", "--n_best=2"
     [line] = command(decoder.decode, *flags, lines=[SENTENCE]).splitlines()
     outputs = json.loads(line)["hypotheses"]
-    assert len(outputs) == 2 and all(output["well_formed"] and not output["repairs"] for output in outputs)
+    assert len(outputs) == 2 and all(
+        output["well_formed"] and not output["repairs"] for output in outputs
+    )
     [line] = command(decoder.decode, *flags, lines=["", ""]).splitlines()  # one empty line
     empty = {"text": "", "score": 0.0, "log_prob": 0.0, "well_formed": True, "repairs": []}
     assert json.loads(line)["hypotheses"] == [empty]
-    [line] = command(decoder.decode, *flags, "--unconstrained", "--extra_length=0", lines=[SENTENCE]).splitlines()
-    assert not any(output["well_formed"] or not output["repairs"] for output in json.loads(line)["hypotheses"])
+    [line] = command(
+        decoder.decode, *flags, "--unconstrained", "--extra_length=0", lines=[SENTENCE]
+    ).splitlines()
+    assert not any(
+        output["well_formed"] or not output["repairs"] for output in json.loads(line)["hypotheses"]
+    )
 
 
 def test_drawings_and_raw_text(command, tmp_path):
@@ -79,14 +95,22 @@ def test_drawings_and_raw_text(command, tmp_path):
 
 def test_eval_gives_f1_of_the_test_split(command):
     figures = json.loads(command(eval_command.evaluate, "--split=test", "--beam_size=2", "--json"))
-    assert figures["well_formed"] == figures["valid"] == 100 and 0 <= figures["f1"] < 100 and figures["perplexity"] > 1
+    assert (
+        figures["well_formed"] == figures["valid"] == 100
+        and 0 <= figures["f1"] < 100
+        and figures["perplexity"] > 1
+    )
     assert figures["tags"] == "gold" and "tagging_accuracy" not in figures
 
 
 def test_eval_of_files_cleans_the_references(command, tmp_path):
     """As they are cleaned in a split: other roots, traces and function tags change nothing. An empty line is one without tree."""
     (tmp_path / "in").write_text(f"\n{SENTENCE}\n" * 2)
-    raw = TREE.replace("TOP", "S1").replace("(NP (NP", "(NP-SBJ-1 (NP").replace("(. .)", "(NP (-NONE- *)) (. .)")
+    raw = (
+        TREE.replace("TOP", "S1")
+        .replace("(NP (NP", "(NP-SBJ-1 (NP")
+        .replace("(. .)", "(NP (-NONE- *)) (. .)")
+    )
     problem = registry.problem("treebank")
     assert [problem.reference_text(text) for text in (raw, "", "(TOP)")] == [TREE, "", ""]
     figures = []
@@ -95,8 +119,14 @@ def test_eval_of_files_cleans_the_references(command, tmp_path):
         files = f"--input={tmp_path}/in", f"--reference={tmp_path}/reference"
         out = command(eval_command.evaluate, *files, "--tags=own", "--beam_size=2")
         figures.append(dict(line.split() for line in out.splitlines()))
-    assert figures[0] == figures[1] and figures[0]["tags"] == "own" and "tagging_accuracy" in figures[0]
+    assert (
+        figures[0] == figures[1]
+        and figures[0]["tags"] == "own"
+        and "tagging_accuracy" in figures[0]
+    )
     assert figures[0]["well_formed"] == "100.0000"
     (tmp_path / "reference").write_text(f"\n{TREE}\n(TOP)\n(S (NN a)\n")
-    with pytest.raises(AssertionError, match=rf"{tmp_path}/reference:4: tree: closing brackets missing: 1"):
+    with pytest.raises(
+        AssertionError, match=rf"{tmp_path}/reference:4: tree: closing brackets missing: 1"
+    ):
         command(eval_command.evaluate, *files)

@@ -16,12 +16,18 @@ from untrained import untrained_export
 
 from t2t_lite.cli import arguments, server
 
-LINES = [f"{word} words of {other} text" for word in ("many", "plain", "some more") for other in ("plain", "the", "")]
+LINES = [
+    f"{word} words of {other} text"
+    for word in ("many", "plain", "some more")
+    for other in ("plain", "the", "")
+]
 
 
 @pytest.fixture(scope="module")
 def export(run, tmp_path_factory):
-    return untrained_export(tmp_path_factory.mktemp("exports") / "words", run, beam_size=2, extra_length=5)
+    return untrained_export(
+        tmp_path_factory.mktemp("exports") / "words", run, beam_size=2, extra_length=5
+    )
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +80,10 @@ def raw(port: int, *parts: bytes) -> socket.socket:
 
 
 def head(length: int) -> bytes:
-    return b"POST /v1/models/words:predict HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n" % length
+    return (
+        b"POST /v1/models/words:predict HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n"
+        % length
+    )
 
 
 def equal(found: list[dict], wanted: list[dict]) -> bool:
@@ -87,9 +96,14 @@ def test_a_body_too_large_is_refused(port, unchanged):
     client = Client(port)
     error = {"error": "the body is too large; expected at most 100,000 bytes"}
     assert client.post(b" " * 3_000_000) == (413, error)
-    assert client.post(iter([b" " * 10_000] * 300), encode_chunked=True) == (413, error)  # no length is told
+    assert client.post(iter([b" " * 10_000] * 300), encode_chunked=True) == (
+        413,
+        error,
+    )  # no length is told
     assert client.post(b" " * 3_000_000, headers={"Connection": "close"}) == (413, error)
-    connection = raw(port, b"POST /v1/models/words:predict HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\n")
+    connection = raw(
+        port, b"POST /v1/models/words:predict HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\n"
+    )
     connection.sendall(b"Content-Length: 3000000\r\n\r\n")
     assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")  # instead of 100
     unchanged()
@@ -129,7 +143,9 @@ def test_clients_that_do_not_read_end(port, unchanged):
     text = "many " * 495
     message = {"signature_name": "attention", "instances": [{"text": text, "target": text}]}
     status, answer = Client(port).post(json.dumps(message).encode())
-    assert status == 200 and len(json.dumps(answer)) > 4_500_000  # more than the system takes for a client
+    assert (
+        status == 200 and len(json.dumps(answer)) > 4_500_000
+    )  # more than the system takes for a client
     silent = socket.socket()
     silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     silent.settimeout(60)
@@ -149,13 +165,18 @@ def test_clients_that_do_not_read_end(port, unchanged):
 def test_clients_that_are_killed(port, unchanged):
     lines = LINES * 11
     clients = [
-        subprocess.Popen([sys.executable, "-c", _HAMMER, str(port), json.dumps(lines[seed::10] * 20)], stdout=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", _HAMMER, str(port), json.dumps(lines[seed::10] * 20)],
+            stdout=subprocess.PIPE,
+        )
         for seed in range(3)
     ]
     for hammer in clients:
         hammer.stdout.readline()
     bodies = [json.dumps({"instances": lines}).encode()] * 10
-    gone = [raw(port, head(len(body)), body) for body in bodies] + [raw(port, head(1000), b"[") for _ in range(10)]
+    gone = [raw(port, head(len(body)), body) for body in bodies] + [
+        raw(port, head(1000), b"[") for _ in range(10)
+    ]
     for hammer in clients:
         hammer.kill()
         hammer.wait()
@@ -222,14 +243,20 @@ def test_what_is_unanswered_in_the_end_is_told_so(export):
         stopped = time.monotonic()
         for connection in (waiting, sending):
             answer = connection.makefile("rb").read()
-            assert answer.startswith(b"HTTP/1.1 503 ") and answer.endswith(b'{"error":"the server stops"}')
+            assert answer.startswith(b"HTTP/1.1 503 ") and answer.endswith(
+                b'{"error":"the server stops"}'
+            )
         assert process.wait(15) == 0 and 7 < time.monotonic() - stopped < 10
 
 
 def test_a_port_in_use_is_one_line(port, export):
-    result = subprocess.run([*COMMAND, "--export_dir", str(export), "--port", str(port)], capture_output=True, text=True)
+    result = subprocess.run(
+        [*COMMAND, "--export_dir", str(export), "--port", str(port)], capture_output=True, text=True
+    )
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"t2t-server: error: --host 127.0.0.1 --port {port}: Address already in use; expected")
+    assert result.stderr.startswith(
+        f"t2t-server: error: --host 127.0.0.1 --port {port}: Address already in use; expected"
+    )
     assert result.stderr.count("\n") == 1
 
 
@@ -246,24 +273,45 @@ def command(monkeypatch, capsys):
 
 def test_mistakes_are_one_line(command, export, tmp_path):
     for flags, message in [
-        (["--export_dir", tmp_path], f"--export_dir {tmp_path}: no export there (no <version>/saved_model.pb)"),
-        (["--export_dir", export, "--name", "a b"], "--name='a b': expected letters, digits, dots and dashes only"),
+        (
+            ["--export_dir", tmp_path],
+            f"--export_dir {tmp_path}: no export there (no <version>/saved_model.pb)",
+        ),
+        (
+            ["--export_dir", export, "--name", "a b"],
+            "--name='a b': expected letters, digits, dots and dashes only",
+        ),
         (["--export_dir", export, "--port", "70000"], "--port=70000: expected 0 to 65535"),
         (["--export_dir", export, "--host", "192.0.2.1"], "--host 192.0.2.1 --port 8501: "),
         (["--export_dir", export, "--max_lines", "0"], "--max_lines=0: expected more than 0"),
-        (["--export_dir", export, "--max_lines", "30000"], "--max_waiting_lines=20000: expected at least --max_lines=30000"),
-        (["--export_dir", export, "--exportdir", export], "unknown flag --exportdir; nearest: --export_dir"),
+        (
+            ["--export_dir", export, "--max_lines", "30000"],
+            "--max_waiting_lines=20000: expected at least --max_lines=30000",
+        ),
+        (
+            ["--export_dir", export, "--exportdir", export],
+            "unknown flag --exportdir; nearest: --export_dir",
+        ),
         ([], "the following arguments are required: --export_dir"),
     ]:
         flags = flags if "--port" in flags or "--host" in flags else [*flags, "--port", 0]
         code, err = command(*flags)
-        assert code == 2 and err.count("\n") == 1 and err.startswith("t2t-server: error: ") and message in err
+        assert (
+            code == 2
+            and err.count("\n") == 1
+            and err.startswith("t2t-server: error: ")
+            and message in err
+        )
 
 
 def test_a_missing_extra_is_one_line(command, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     code, err = command("--export_dir", tmp_path)
-    assert (code, err.count("\n")) == (2, 1) and 'pip install "t2t_lite[serve]"' in err and "uvicorn is missing" in err
+    assert (
+        (code, err.count("\n")) == (2, 1)
+        and 'pip install "t2t_lite[serve]"' in err
+        and "uvicorn is missing" in err
+    )
 
 
 def test_help_does_not_load_tensorflow():

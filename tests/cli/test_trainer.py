@@ -50,33 +50,56 @@ def corpus(tmp_path):
         for side, language in enumerate(("en", "de")):
             lines = "".join(f"{pair[side]}\n" for pair in pairs(numbers))
             (tmp_path / f"{name}.{language}").write_text(lines, encoding="utf-8")
-    files = {split: [tmp_path / f"{split}.{language}" for language in ("en", "de")] for split in ("train", "dev")}
+    files = {
+        split: [tmp_path / f"{split}.{language}" for language in ("en", "de")]
+        for split in ("train", "dev")
+    }
     return ["--train", *files["train"], "--dev", *files["dev"]]
 
 
 def test_trains_resumes_averages_decodes_and_evaluates(command, corpus, tmp_path):
     run = tmp_path / "run"
-    flags = ["--problem=text_pairs", *corpus, "--vocab_size=310", f"--data_dir={tmp_path}/data", *FAST, f"--output_dir={run}"]
+    flags = [
+        "--problem=text_pairs",
+        *corpus,
+        "--vocab_size=310",
+        f"--data_dir={tmp_path}/data",
+        *FAST,
+        f"--output_dir={run}",
+    ]
     code, out, err = command("t2t-trainer", *flags, "--set=train_steps=6")
     assert code == 0 and out == "", err
-    assert "parameters" in err and "step 6/6" in err and "dev at step 4" in err and "averaged 3 checkpoints" in err
+    assert (
+        "parameters" in err
+        and "step 6/6" in err
+        and "dev at step 4" in err
+        and "averaged 3 checkpoints" in err
+    )
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     assert [entry["step"] for entry in log if entry["kind"] == "train"] == [1, 2, 4, 6]
-    assert {"loss", "perplexity", "bleu"} <= {entry["kind"]: entry for entry in log}["dev_final"].keys()
+    assert {"loss", "perplexity", "bleu"} <= {entry["kind"]: entry for entry in log}[
+        "dev_final"
+    ].keys()
 
     code, _, err = command("t2t-trainer", *flags, "--set=train_steps=8")
     assert code == 0 and "resuming at step 6" in err and "step 8/8" in err
-    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == [f"step-{n:08}" for n in (4, 6, 8)]
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == [
+        f"step-{n:08}" for n in (4, 6, 8)
+    ]
 
     code, out, _ = command("t2t-avg-all", f"--output_dir={run}", "--n=2")
     assert code == 0 and out.strip() == str(run / "averaged.safetensors")
 
-    code, out, _ = command("t2t-eval", f"--output_dir={run}", "--json", f"--per_line={tmp_path}/lines.jsonl")
+    code, out, _ = command(
+        "t2t-eval", f"--output_dir={run}", "--json", f"--per_line={tmp_path}/lines.jsonl"
+    )
     figures = json.loads(out)
     assert figures["perplexity"] > 1 and 0 <= figures["accuracy"] <= 1 and "bleu" in figures
     lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
     assert [line["line"] for line in lines] == list(range(1, 21))
-    assert sum(line["log_prob"] for line in lines) == pytest.approx(-figures["loss"] * figures["tokens"], rel=1e-4)
+    assert sum(line["log_prob"] for line in lines) == pytest.approx(
+        -figures["loss"] * figures["tokens"], rel=1e-4
+    )
 
     import t2t_lite
 
@@ -84,7 +107,9 @@ def test_trains_resumes_averages_decodes_and_evaluates(command, corpus, tmp_path
     for number, scored in enumerate(model.score(pairs(range(300, 320)))):
         assert scored.log_prob == pytest.approx(lines[number]["log_prob"], abs=1e-3)
     [[best]] = model.translate(["item 300 of the list"])
-    assert best.text == lines[0]["output"] and best.score == pytest.approx(lines[0]["output_score"], abs=1e-3)
+    assert best.text == lines[0]["output"] and best.score == pytest.approx(
+        lines[0]["output_score"], abs=1e-3
+    )
 
     code, out, err = command("t2t-trainer", *flags, "--set=dropout=0.3")
     assert code == 2 and "dropout: 0.1 -> 0.3" in err and err.count("\n") == 1
@@ -100,8 +125,20 @@ def test_trains_a_parser(command, tmp_path):
         f"--{name}={tmp_path}/{file}"
         for name, file in (("train", "gold.mrg"), ("dev", "dev.trees"), ("silver", "silver.trees"))
     ]
-    flags = ["--problem=treebank", *files, "--silver_per_gold=2", "--skip_bad_trees", "--vocab_size=280", *FAST]
-    flags += ["--set=next_word=given", "--set=train_steps=4", f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run"]
+    flags = [
+        "--problem=treebank",
+        *files,
+        "--silver_per_gold=2",
+        "--skip_bad_trees",
+        "--vocab_size=280",
+        *FAST,
+    ]
+    flags += [
+        "--set=next_word=given",
+        "--set=train_steps=4",
+        f"--data_dir={tmp_path}/data",
+        f"--output_dir={tmp_path}/run",
+    ]
     code, _, err = command("t2t-trainer", *flags)
     assert code == 0, err
     assert "train: 134 pairs from" in err and "gold.mrg (1 broken trees skipped)" in err
@@ -115,9 +152,21 @@ def test_trains_a_parser(command, tmp_path):
 def test_deterministic_runs_are_equal_to_the_bit(corpus, tmp_path):
     """In a process of its own, since TensorFlow stays deterministic once it was told to be."""
     code = "import sys; from t2t_lite.cli import arguments, trainer\n"
-    flags = ["--problem=text_pairs", *corpus, "--vocab_size=310", f"--data_dir={tmp_path}/data", *FAST, "--deterministic"]
+    flags = [
+        "--problem=text_pairs",
+        *corpus,
+        "--vocab_size=310",
+        f"--data_dir={tmp_path}/data",
+        *FAST,
+        "--deterministic",
+    ]
     for name in "first", "second":
-        command = ["t2t-trainer", *map(str, flags), "--set=train_steps=4", f"--output_dir={tmp_path}/{name}"]
+        command = [
+            "t2t-trainer",
+            *map(str, flags),
+            "--set=train_steps=4",
+            f"--output_dir={tmp_path}/{name}",
+        ]
         code += f"sys.argv = {command}; assert arguments.run(trainer.train, 't2t-trainer') == 0\n"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
     first, second = (
@@ -132,7 +181,9 @@ def test_dry_run_writes_nothing(command, tmp_path, monkeypatch):
     code, out, err = command("t2t-trainer", "--problem=wmt14_ende", "--hparams=big", "--dry_run")
     assert code == 0, err
     assert "214," in out and "37,000 x 1,024" in out and "GiB" in out and "300,000" in out
-    code, out, err = command("t2t-trainer", "--problem=toy_parsing", "--hparams=parsing", "--dry_run")
+    code, out, err = command(
+        "t2t-trainer", "--problem=toy_parsing", "--hparams=parsing", "--dry_run"
+    )
     assert code == 0 and " and 100 sub-words" in out and "  100 x 1,024" in out, err
     assert list(tmp_path.iterdir()) == []
 
@@ -178,7 +229,13 @@ def test_bad_input_is_one_line_with_exit_code_2(command, tmp_path, monkeypatch, 
 
 def test_bad_data_is_named_by_file_and_line_and_nothing_is_written(command, corpus, tmp_path):
     run = tmp_path / "run"
-    flags = ["--problem=text_pairs", *corpus, f"--data_dir={tmp_path}/data", *FAST, f"--output_dir={run}"]
+    flags = [
+        "--problem=text_pairs",
+        *corpus,
+        f"--data_dir={tmp_path}/data",
+        *FAST,
+        f"--output_dir={run}",
+    ]
     with open(tmp_path / "train.de", "ab") as file:
         file.write(b"one line more\n")
     code, _, err = command("t2t-trainer", *flags)
@@ -200,5 +257,7 @@ def test_a_run_directory_that_is_none(command, tmp_path, name):
 
 
 def test_an_occupied_directory_is_left_alone(command, corpus, tmp_path):
-    code, _, err = command("t2t-trainer", "--problem=text_pairs", *corpus, f"--output_dir={tmp_path}")
+    code, _, err = command(
+        "t2t-trainer", "--problem=text_pairs", *corpus, f"--output_dir={tmp_path}"
+    )
     assert code == 2 and "not empty" in err

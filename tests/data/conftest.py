@@ -4,7 +4,14 @@ import random
 
 import pytest
 
-NOUNS = {"dog": "Hund", "cat": "Katze", "boat": "Boot", "tower": "Turm", "garden": "Garten", "letter": "Brief"}
+NOUNS = {
+    "dog": "Hund",
+    "cat": "Katze",
+    "boat": "Boot",
+    "tower": "Turm",
+    "garden": "Garten",
+    "letter": "Brief",
+}
 VERBS = {"sees": "sieht", "finds": "findet", "paints": "malt", "carries": "trägt"}
 
 
@@ -14,7 +21,10 @@ def sentences() -> list[tuple[str, str]]:
     chooser = random.Random(1)
     pairs = []
     for _ in range(500):
-        clauses = [(*chooser.sample(list(NOUNS), 2), chooser.choice(list(VERBS))) for _ in range(_clauses(chooser))]
+        clauses = [
+            (*chooser.sample(list(NOUNS), 2), chooser.choice(list(VERBS)))
+            for _ in range(_clauses(chooser))
+        ]
         english = "; ".join(f"the {a} {verb} the {b}" for a, b, verb in clauses)
         german = "; ".join(f"{NOUNS[a]} {VERBS[verb]} {NOUNS[b]}" for a, b, verb in clauses)
         pairs.append((english, german))

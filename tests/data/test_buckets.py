@@ -30,15 +30,22 @@ def padded_tokens(lengths, buckets) -> int:
 def test_contract(replicas, micro_batches, num_buckets):
     lengths = lengths_like_text()
     slices = dict(replicas=replicas, micro_batches=micro_batches)
-    buckets = fit_buckets(lengths, batch_tokens=4096, max_length=100, num_buckets=num_buckets, **slices)
+    buckets = fit_buckets(
+        lengths, batch_tokens=4096, max_length=100, num_buckets=num_buckets, **slices
+    )
     assert 1 <= len(buckets) <= num_buckets
     assert (buckets[-1].source_length, buckets[-1].target_length) == (100, 100)
     for bucket in buckets:
         longest = max(bucket.source_length, bucket.target_length)
         assert replicas * micro_batches * bucket.rows * longest <= 4096
-        assert replicas * micro_batches * (bucket.rows + 1) * longest > 4096  # not a row could be added
+        assert (
+            replicas * micro_batches * (bucket.rows + 1) * longest > 4096
+        )  # not a row could be added
     for smaller, larger in itertools.pairwise(buckets):
-        assert smaller.source_length <= larger.source_length and smaller.target_length <= larger.target_length
+        assert (
+            smaller.source_length <= larger.source_length
+            and smaller.target_length <= larger.target_length
+        )
 
 
 def test_little_padding():
@@ -60,7 +67,9 @@ def test_least_padding_by_brute_force():
             for first, second in itertools.product(shapes, repeat=2)
             if first[0] <= second[0] and first[1] <= second[1]
         )
-        found = fit_buckets(lengths, batch_tokens=100, replicas=1, micro_batches=1, max_length=7, num_buckets=3)
+        found = fit_buckets(
+            lengths, batch_tokens=100, replicas=1, micro_batches=1, max_length=7, num_buckets=3
+        )
         assert padded_tokens(lengths, found) == best
 
 
@@ -80,7 +89,14 @@ def test_candidates_end_at_max_length():
 
 def test_batch_too_small():
     with pytest.raises(UserError) as error:
-        fit_buckets(lengths_like_text(), batch_tokens=1000, replicas=2, micro_batches=3, max_length=256, num_buckets=4)
+        fit_buckets(
+            lengths_like_text(),
+            batch_tokens=1000,
+            replicas=2,
+            micro_batches=3,
+            max_length=256,
+            num_buckets=4,
+        )
     for part in ("batch_tokens=1000", "max_length=256", "at least 1536", "at most 166"):
         assert part in str(error.value)
     assert "\n" not in str(error.value)

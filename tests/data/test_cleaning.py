@@ -26,7 +26,10 @@ def test_drops_and_counts(tmp_path):
     kept = [("a b", "x"), ("a b", "y"), ("line end", "x y")]
     assert list(cleaned.pairs()) == kept
     assert [(a.decode(), b.decode()) for a, b in cleaned.dataset().as_numpy_iterator()] == kept
-    assert str(cleaned) == "pairs, cleaned: of 6 pairs 1 duplicates and 2 of too different lengths dropped"
+    assert (
+        str(cleaned)
+        == "pairs, cleaned: of 6 pairs 1 duplicates and 2 of too different lengths dropped"
+    )
 
 
 def test_each_rule_alone(tmp_path):

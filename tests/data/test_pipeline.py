@@ -27,11 +27,17 @@ def batches(source, vocabularies):
     lengths = sample_lengths(source, vocabularies)
     shape = dict(replicas=2, micro_batches=3, max_length=MAX_LENGTH)
     buckets = fit_buckets(lengths, batch_tokens=1800, num_buckets=6, **shape)
-    return lambda seed=1, **options: TrainingBatches(source, vocabularies, buckets, seed=seed, **shape, **options)
+    return lambda seed=1, **options: TrainingBatches(
+        source, vocabularies, buckets, seed=seed, **shape, **options
+    )
 
 
 def epoch_of(stream, epoch=0):
-    return list(itertools.takewhile(lambda b: b.epoch == epoch, itertools.dropwhile(lambda b: b.epoch < epoch, stream)))
+    return list(
+        itertools.takewhile(
+            lambda b: b.epoch == epoch, itertools.dropwhile(lambda b: b.epoch < epoch, stream)
+        )
+    )
 
 
 def rows(batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -49,7 +55,9 @@ def same(a, b) -> bool:
 
 def encoded(pairs, vocabularies) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     sides = zip(*pairs)
-    ids = [v.encode_lines(side) for v, side in zip((vocabularies.source, vocabularies.target), sides)]
+    ids = [
+        v.encode_lines(side) for v, side in zip((vocabularies.source, vocabularies.target), sides)
+    ]
     return [(tuple(a), tuple(b)) for a, b in zip(*ids)]
 
 
@@ -92,7 +100,9 @@ def test_batches_are_as_the_buckets_say(batches):
         partly_filled += len(pairs) < batch.inputs[..., 0].size
         for array in (batch.inputs, batch.targets):
             assert (np.count_nonzero(array == EOS, axis=-1) == (array[..., 0] != PAD)).all()
-            assert (np.diff((array == PAD).astype(int), axis=-1) >= 0).all()  # PAD only after the text
+            assert (
+                np.diff((array == PAD).astype(int), axis=-1) >= 0
+            ).all()  # PAD only after the text
         assert all(row[-1] == EOS for pair in pairs for row in pair)
     assert partly_filled <= 1
 
@@ -146,7 +156,9 @@ def test_streams(monkeypatch, sentences, vocabularies):
 
     source = Generated(forever, "endless")
     shape = dict(replicas=1, micro_batches=1, max_length=MAX_LENGTH)
-    buckets = fit_buckets(sample_lengths(source, vocabularies, 500), batch_tokens=1000, num_buckets=4, **shape)
+    buckets = fit_buckets(
+        sample_lengths(source, vocabularies, 500), batch_tokens=1000, num_buckets=4, **shape
+    )
     batches = TrainingBatches(source, vocabularies, buckets, seed=1, **shape)
     seen = sum(len(rows(batch)) for batch in itertools.islice(batches, 100))
     assert 500 < seen < next(read) < seen + 10_000
@@ -154,7 +166,9 @@ def test_streams(monkeypatch, sentences, vocabularies):
 
 def test_all_pairs_too_long(source, vocabularies):
     shape = dict(replicas=1, micro_batches=1, max_length=3)
-    buckets = fit_buckets(sample_lengths(source, vocabularies), batch_tokens=30, num_buckets=2, **shape)
+    buckets = fit_buckets(
+        sample_lengths(source, vocabularies), batch_tokens=30, num_buckets=2, **shape
+    )
     with pytest.raises(UserError, match="all 500 pairs are longer than max_length=3"):
         next(iter(TrainingBatches(source, vocabularies, buckets, seed=1, **shape)))
 
@@ -164,7 +178,9 @@ def test_eval_batches_drop_nothing(sentences, vocabularies, replicas):
     pairs = [*sentences[:100], ("", ""), ("dog " * 400, "Hund"), *sentences[100:200]]
     expected = encoded(pairs, vocabularies)
     found, shapes = {}, set()
-    for inputs, targets, numbers in eval_batches(pairs, vocabularies, batch_tokens=1000, replicas=replicas):
+    for inputs, targets, numbers in eval_batches(
+        pairs, vocabularies, batch_tokens=1000, replicas=replicas
+    ):
         assert inputs.shape == targets.shape == (*numbers.shape, inputs.shape[-1])
         assert numbers.shape[:2] == (replicas, 1)
         assert inputs[..., 0].size * inputs.shape[-1] <= 1000 or numbers.shape[2] == 1
@@ -183,4 +199,20 @@ def test_eval_batches_drop_nothing(sentences, vocabularies, replicas):
 def test_eval_lengths_are_few():
     rounded = [pipeline._eval_length(n) for n in range(1, 2000)]
     assert all(n <= r <= max(16, 1.5 * n) for n, r in enumerate(rounded, 1))
-    assert sorted(set(rounded)) == [16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048]
+    assert sorted(set(rounded)) == [
+        16,
+        24,
+        32,
+        48,
+        64,
+        96,
+        128,
+        192,
+        256,
+        384,
+        512,
+        768,
+        1024,
+        1536,
+        2048,
+    ]

@@ -1,10 +1,10 @@
 """prepare: what it makes, what it uses again, and that it writes nothing for data that are wrong."""
 
 import pytest
+from t2t_lite.problems.translation import TextPairs
 
 from t2t_lite.data.prepare import prepare
 from t2t_lite.errors import UserError
-from t2t_lite.problems.translation import TextPairs
 
 
 @pytest.fixture
@@ -52,7 +52,9 @@ def test_separate_vocabularies(make, tmp_path):
     vocabularies, _ = run(make(Apart, vocab_size=300))
     assert not vocabularies.shared
     assert vocabularies.source.proto != vocabularies.target.proto
-    english, german = (set(v.pieces(range(v.size))) for v in (vocabularies.source, vocabularies.target))
+    english, german = (
+        set(v.pieces(range(v.size))) for v in (vocabularies.source, vocabularies.target)
+    )
     assert "▁the" in english - german
     assert len(list((tmp_path / "data").iterdir())) == 2
 
@@ -73,19 +75,30 @@ def test_cleaning_is_counted(make):
     assert said[0].startswith(f"train: {kept} pairs from ")
     assert f"of 500 pairs {500 - kept} duplicates and 0 of too different lengths dropped" in said[0]
     reverse = make(drop_duplicates=True, max_length_ratio=3.0, reverse=True)
-    assert list(reverse.source("train").pairs()) == [(b, a) for a, b in problem.source("train").pairs()]
+    assert list(reverse.source("train").pairs()) == [
+        (b, a) for a, b in problem.source("train").pairs()
+    ]
 
 
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"vocab_size": 50_000}, r"vocab_size 50000 is too large for this corpus; the largest possible is \d+"),
-        ({"vocab_size": 20}, r"vocab_size 20 is too small for this corpus; the smallest possible is \d+"),
+        (
+            {"vocab_size": 50_000},
+            r"vocab_size 50000 is too large for this corpus; the largest possible is \d+",
+        ),
+        (
+            {"vocab_size": 20},
+            r"vocab_size 20 is too small for this corpus; the smallest possible is \d+",
+        ),
         ({"vocab_size": -5}, "vocab_size -5"),
         ({"vocab": "nowhere.model"}, "no such file: nowhere.model"),
         ({"train": None}, "text_pairs has no train split; give --train"),
         ({"dev": ["nowhere/dev.tsv"]}, "no such file: .*nowhere/dev.tsv"),
-        ({"drop_duplicates": True, "train": ["nowhere/train.tsv"]}, "no such file: .*nowhere/train.tsv"),
+        (
+            {"drop_duplicates": True, "train": ["nowhere/train.tsv"]},
+            "no such file: .*nowhere/train.tsv",
+        ),
     ],
 )
 def test_wrong_data_leave_nothing(make, tmp_path, options, message):

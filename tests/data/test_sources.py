@@ -12,7 +12,15 @@ from t2t_lite.data import sources
 from t2t_lite.data.sources import Generated, Reversed, Source, TextFiles, TfdsTranslation, TsvFile
 from t2t_lite.errors import UserError
 
-ODD = "a tab\there", "", " spaces ", "line\u2028separator", "form\x0cfeed, next\x85line", "\U0001f600 emoji", "no end"
+ODD = (
+    "a tab\there",
+    "",
+    " spaces ",
+    "line\u2028separator",
+    "form\x0cfeed, next\x85line",
+    "\U0001f600 emoji",
+    "no end",
+)
 
 
 def write(path, data: bytes):
@@ -38,7 +46,7 @@ def test_text_files(tmp_path, suffix, end):
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz"])
 def test_tsv(tmp_path, name):
-    source = TsvFile(write(tmp_path / name, "one\teins\ntwo \t\n\tdrei".encode()))
+    source = TsvFile(write(tmp_path / name, b"one\teins\ntwo \t\n\tdrei"))
     expected = [("one", "eins"), ("two ", ""), ("", "drei")]
     assert list(source.pairs()) == in_graph(source) == expected
     assert source.check() == 3
@@ -127,7 +135,9 @@ def test_missing_file_names_the_nearest(tmp_path):
         write(tmp_path / name, b"x\n")
     with pytest.raises(UserError) as error:
         TextFiles(tmp_path / "train.en", tmp_path / "train.de").check()
-    assert re.search(r"no such file: .*train\.de; nearest in .*: train\.en, train\.de\.txt", one_line(error))
+    assert re.search(
+        r"no such file: .*train\.de; nearest in .*: train\.en, train\.de\.txt", one_line(error)
+    )
     with pytest.raises(UserError, match="no such folder: .*nowhere"):
         TsvFile(tmp_path / "nowhere" / "a.tsv").fingerprint()
 

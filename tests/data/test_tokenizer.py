@@ -12,7 +12,6 @@ import tensorflow as tf
 from t2t_lite.data.tokenizer import EOS, PAD, UNK, Vocabularies, Vocabulary
 from t2t_lite.errors import UserError
 
-
 SPACES = "", " ", "   ", "  a  b ", "\t", "a\u2028b", "\n a\r\n", " \n x"
 ODD = "1,234 \U0001f600", "\ufeffBOM", "\ufffe\uffff", "\x00"
 
@@ -23,7 +22,10 @@ def random_unicode(count: int) -> list[str]:
     allowed = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000 and c != 0x2581]
     ranges = allowed, allowed[:0x80], allowed[:0x3000], [0x20, 0x09, 0x0A, 0x0D, 0x61]
     lengths = [chooser.randrange(20) for _ in range(count)]
-    return ["".join(chr(chooser.choice(chooser.choice(ranges))) for _ in range(length)) for length in lengths]
+    return [
+        "".join(chr(chooser.choice(chooser.choice(ranges))) for _ in range(length))
+        for length in lengths
+    ]
 
 
 def assert_round_trip(vocabulary: Vocabulary, lines: list[str]):
@@ -41,7 +43,9 @@ def test_round_trip_of_random_unicode(vocabularies):
 
 
 def test_round_trip_of_news(vocabularies, shared):
-    texts = {path.read_bytes().decode() for path in (shared / "data" / "newstest").iterdir()}  # some are the same
+    texts = {
+        path.read_bytes().decode() for path in (shared / "data" / "newstest").iterdir()
+    }  # some are the same
     assert len(texts) >= 6
     for text in texts:
         lines = text.split("\n")
@@ -82,8 +86,12 @@ def test_decode_of_bytes_that_make_no_character(vocabularies):
 
 def test_any_ids_decode_in_python_as_in_the_graph(vocabularies):
     vocabulary, chooser = vocabularies.source, random.Random(1)
-    rows = [[chooser.randrange(vocabulary.size) for _ in range(12)] for _ in range(2000)]  # most sub-words are single bytes
-    assert vocabulary.decode_lines(rows) == [text.decode() for text in vocabulary.decode(np.array(rows, np.int32)).numpy()]
+    rows = [
+        [chooser.randrange(vocabulary.size) for _ in range(12)] for _ in range(2000)
+    ]  # most sub-words are single bytes
+    assert vocabulary.decode_lines(rows) == [
+        text.decode() for text in vocabulary.decode(np.array(rows, np.int32)).numpy()
+    ]
 
 
 def test_training_is_seeded_and_bounded(sentences):
@@ -100,12 +108,19 @@ def test_graph_survives_a_new_seed(vocabularies):
     before = encode(["the dog"]).to_list()
     tf.random.set_seed(1)
     assert encode(["the dog"]).to_list() == before
-    assert vocabularies.source.decode(encode(["the dog"]).to_tensor()).numpy().tolist() == [b"the dog"]
+    assert vocabularies.source.decode(encode(["the dog"]).to_tensor()).numpy().tolist() == [
+        b"the dog"
+    ]
 
 
 def test_user_symbols_are_one_piece(sentences):
     vocabulary = Vocabulary.train((a for a, _ in sentences), 330, user_symbols=["(NP", "XX"])
-    assert vocabulary.pieces(vocabulary.encode_lines(["the(NPXX"])[0]) == ["▁the", "(NP", "XX", "</s>"]
+    assert vocabulary.pieces(vocabulary.encode_lines(["the(NPXX"])[0]) == [
+        "▁the",
+        "(NP",
+        "XX",
+        "</s>",
+    ]
     assert vocabulary.decode_lines(vocabulary.encode_lines(["the(NPXX"])) == ["the(NPXX"]
 
 
@@ -115,7 +130,11 @@ def test_impossible_size_names_a_possible_one(sentences, model_type, size, word)
     lines = [text for pair in sentences for text in pair]
     with pytest.raises(UserError) as error:
         Vocabulary.train(lines, size, model_type=model_type)
-    nearest = int(re.fullmatch(rf"vocab_size {size} is too .*; the {word} possible is (\d+)", str(error.value))[1])
+    nearest = int(
+        re.fullmatch(
+            rf"vocab_size {size} is too .*; the {word} possible is (\d+)", str(error.value)
+        )[1]
+    )
     assert Vocabulary.train(lines, nearest, model_type=model_type).size == nearest
     with pytest.raises(UserError):
         Vocabulary.train(lines, nearest + (1 if word == "largest" else -1), model_type=model_type)
@@ -136,7 +155,10 @@ def test_save_and_load(vocabularies, tmp_path):
 
     other = Vocabulary.train(["a b c"] * 10, 265)
     Vocabularies(vocabularies.source, other, shared=False).save(tmp_path / "apart")
-    assert sorted(path.name for path in (tmp_path / "apart").iterdir()) == ["vocab.source.model", "vocab.target.model"]
+    assert sorted(path.name for path in (tmp_path / "apart").iterdir()) == [
+        "vocab.source.model",
+        "vocab.target.model",
+    ]
     loaded = Vocabularies.load(tmp_path / "apart")
     assert not loaded.shared
     assert (loaded.source.size, loaded.target.size) == (330, 265)
@@ -144,7 +166,9 @@ def test_save_and_load(vocabularies, tmp_path):
 
 def test_load_errors(tmp_path):
     (tmp_path / "vocab.8k.model").write_bytes(b"")
-    with pytest.raises(UserError, match=r"no such file: .*vocab\.model; nearest in .*: vocab\.8k\.model"):
+    with pytest.raises(
+        UserError, match=r"no such file: .*vocab\.model; nearest in .*: vocab\.8k\.model"
+    ):
         Vocabulary.load(tmp_path / "vocab.model")
     for content in (b"", b"just text\n"):
         (tmp_path / "vocab.8k.model").write_bytes(content)
@@ -153,8 +177,14 @@ def test_load_errors(tmp_path):
 
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["a b c"] * 10), model_writer=model, vocab_size=9, model_type="char", minloglevel=2
+        sentence_iterator=iter(["a b c"] * 10),
+        model_writer=model,
+        vocab_size=9,
+        model_type="char",
+        minloglevel=2,
     )
     (tmp_path / "other.model").write_bytes(model.getvalue())
-    with pytest.raises(UserError, match=r"pad, EOS and UNK have the ids -1, 2, 0; expected 0, 1, 2"):
+    with pytest.raises(
+        UserError, match=r"pad, EOS and UNK have the ids -1, 2, 0; expected 0, 1, 2"
+    ):
         Vocabulary.load(tmp_path / "other.model")

@@ -19,13 +19,21 @@ class ToyModel:
     def __init__(self, seed, batch):
         random = np.random.default_rng(seed)
         self.embedding, self.recurrent, self.output, self.memory = (
-            random.normal(size=size).astype(np.float32) for size in [(V, D), (D, D), (D, V), (batch, V)]
+            random.normal(size=size).astype(np.float32)
+            for size in [(V, D), (D, D), (D, V), (batch, V)]
         )
         self.batch = batch
 
     def step(self, ids, position, memory, cache):
-        state = tf.tanh(tf.gather(self.embedding, ids) + tf.einsum("bwd,de->bwe", cache["state"], self.recurrent))
-        logits = tf.einsum("bwd,dv->bwv", state, self.output) + memory[:, None] + 0.1 * tf.cast(position, tf.float32)
+        state = tf.tanh(
+            tf.gather(self.embedding, ids)
+            + tf.einsum("bwd,de->bwe", cache["state"], self.recurrent)
+        )
+        logits = (
+            tf.einsum("bwd,dv->bwv", state, self.output)
+            + memory[:, None]
+            + 0.1 * tf.cast(position, tf.float32)
+        )
         return logits, {"state": state}
 
     def search(self, beam_size=4, limits=8, rows=None, compile=False, **options):
@@ -38,7 +46,12 @@ class ToyModel:
         def run():
             cache = {"state": tf.zeros([len(memory), beam_size, D])}
             return beam_search(
-                self.step, tf.constant(memory), cache, beam_size=beam_size, limits=tf.constant(limits), **options
+                self.step,
+                tf.constant(memory),
+                cache,
+                beam_size=beam_size,
+                limits=tf.constant(limits),
+                **options,
             )
 
         return [tensor.numpy() for tensor in run()]
@@ -75,7 +88,9 @@ def exhaustive(model, row, limit, alpha, prefix=()):
         for ids in itertools.product(range(3, V), repeat=length):
             if ids[: len(prefix)] == tuple(prefix):
                 ids = (*ids, EOS)
-                outputs.append((model.log_prob(row, ids) / ((5 + len(ids)) / 6) ** alpha, list(ids)))
+                outputs.append(
+                    (model.log_prob(row, ids) / ((5 + len(ids)) / 6) ** alpha, list(ids))
+                )
     return sorted(outputs, reverse=True)
 
 
@@ -97,7 +112,9 @@ def test_each_row_begins_with_its_own_prefix():
         expected = exhaustive(model, row, 5, 0.6, prefixes[row])[:3]
         assert [symbols(line) for line in ids[row]] == [line for _, line in expected]
         np.testing.assert_allclose(scores[row], [score for score, _ in expected], rtol=1e-5)
-        np.testing.assert_allclose(log_probs[row, 0], model.log_prob(row, symbols(ids[row, 0])), rtol=1e-5)
+        np.testing.assert_allclose(
+            log_probs[row, 0], model.log_prob(row, symbols(ids[row, 0])), rtol=1e-5
+        )
 
 
 def test_beam_of_one_is_greedy():
@@ -136,8 +153,12 @@ def test_a_row_that_never_ends_is_cut_at_its_limit():
     ids, log_probs, scores = model.search(limits=[3, 6, 1], n_best=2)
     for row, limit in enumerate([3, 6, 1]):
         assert [len(symbols(line)) for line in ids[row]] == [limit, limit] and EOS not in ids[row]
-        np.testing.assert_allclose(log_probs[row, 0], model.log_prob(row, symbols(ids[row, 0])), rtol=1e-5)
-        np.testing.assert_allclose(scores[row], log_probs[row] / ((5 + limit) / 6) ** 0.6, rtol=1e-6)
+        np.testing.assert_allclose(
+            log_probs[row, 0], model.log_prob(row, symbols(ids[row, 0])), rtol=1e-5
+        )
+        np.testing.assert_allclose(
+            scores[row], log_probs[row] / ((5 + limit) / 6) ** 0.6, rtol=1e-6
+        )
 
 
 def test_finished_ones_come_before_those_cut():
@@ -146,7 +167,9 @@ def test_finished_ones_come_before_those_cut():
     for row in range(2):
         ended = [EOS in line for line in ids[row]]
         assert ended == sorted(ended, reverse=True) and 0 < sum(ended) < 8
-        assert (np.diff(scores[row, ended]) <= 0).all() and (np.diff(scores[row, np.invert(ended)]) <= 0).all()
+        assert (np.diff(scores[row, ended]) <= 0).all() and (
+            np.diff(scores[row, np.invert(ended)]) <= 0
+        ).all()
 
 
 def test_fewer_outputs_than_asked_for():
@@ -179,7 +202,9 @@ def test_xla_finds_the_same(beam_size):
     model = ToyModel(11, 5)
     prefix = tf.constant([[3, 4], [0, 0], [6, 0], [0, 0], [5, 5]])
     plain, compiled = (
-        model.search(beam_size, limits=[9, 4, 7, 1, 9], n_best=beam_size, prefix=prefix, compile=compile)
+        model.search(
+            beam_size, limits=[9, 4, 7, 1, 9], n_best=beam_size, prefix=prefix, compile=compile
+        )
         for compile in (False, True)
     )
     np.testing.assert_array_equal(plain[0], compiled[0])
@@ -225,7 +250,11 @@ def test_tensor2tensor_results(shared):
         # The symbols of two cases are renumbered so that EOS is 1 and the start is 0.
         order = [case["initial_id"], case["eos_id"]]
         order += [i for i in range(case["vocab_size"]) if i not in order]
-        table, by_step, expected_ids = table[:, order][:, :, order], by_step[:, order], np.argsort(order)[expected_ids]
+        table, by_step, expected_ids = (
+            table[:, order][:, :, order],
+            by_step[:, order],
+            np.argsort(order)[expected_ids],
+        )
 
         def step(ids, position, memory, cache):
             return tf.gather(memory, ids, axis=1, batch_dims=1) + by_step[position], cache
@@ -240,15 +269,22 @@ def test_tensor2tensor_results(shared):
         )  # fmt: skip
         for row in range(batch):
             outputs = [up_to_eos(line) for line in expected_ids[row, :n_best, 1:]]
-            rest = [line[len(output) + 1 :] for line, output in zip(np.array(case["ids"])[row], outputs)]
+            rest = [
+                line[len(output) + 1 :] for line, output in zip(np.array(case["ids"])[row], outputs)
+            ]
             beyond_eos = any(np.any(line) for line in rest)
             went_on += beyond_eos
             for place, expected in enumerate(outputs[:1] if beyond_eos else outputs):
                 if expected_scores[row, place] < -1e6:
                     continue
-                found, value = up_to_eos(ids[row, place].numpy()), scores if EOS in expected else log_probs
+                found, value = (
+                    up_to_eos(ids[row, place].numpy()),
+                    scores if EOS in expected else log_probs,
+                )
                 assert found == expected, (case["name"], row, place)
-                np.testing.assert_allclose(value[row, place], expected_scores[row, place], atol=2e-5)
+                np.testing.assert_allclose(
+                    value[row, place], expected_scores[row, place], atol=2e-5
+                )
                 compared += 1
     assert compared == 249 and went_on == 2
 
@@ -269,7 +305,9 @@ def test_stages_that_leave_out_finished_rows_change_nothing(monkeypatch):
 @pytest.mark.parametrize("xla", [False, True])
 @pytest.mark.parametrize("symbols", [7, 1000, 8000, 7993])  # few, groups of 50 and of 64, none
 def test_top_k_of_many_symbols_is_tensorflows(symbols, xla):
-    values = np.random.default_rng(5).integers(0, 60, [2, 3, symbols]).astype(np.float32)  # many are equal
+    values = (
+        np.random.default_rng(5).integers(0, 60, [2, 3, symbols]).astype(np.float32)
+    )  # many are equal
     values[0, 0, ::2] = -np.inf
     top_k = tf.function(_top_k, jit_compile=xla)
     for found, expected in zip(top_k(tf.constant(values), 5), tf.math.top_k(values, 5)):

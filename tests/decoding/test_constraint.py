@@ -10,8 +10,18 @@ from t2t_lite.decoding.constraint import Brackets
 from t2t_lite.decoding.sampling import sample
 
 SYMBOLS = ["<pad>", "</s>", "<unk>", "(S", "(NP", ")S", ")NP", "XX"]
-LABELLED = dict(max_depth=9, opens=[0, 0, 0, 1, 2, 0, 0, 0], closes=[0, 0, 0, 0, 0, 1, 2, 0], words=[False] * 7 + [True])
-PLAIN = dict(max_depth=9, opens=[0, 0, 0, 1, 1, 0, 0, 0], closes=[0, 0, 0, 0, 0, 1, 0, 0], words=[False] * 7 + [True])
+LABELLED = dict(
+    max_depth=9,
+    opens=[0, 0, 0, 1, 2, 0, 0, 0],
+    closes=[0, 0, 0, 0, 0, 1, 2, 0],
+    words=[False] * 7 + [True],
+)
+PLAIN = dict(
+    max_depth=9,
+    opens=[0, 0, 0, 1, 1, 0, 0, 0],
+    closes=[0, 0, 0, 0, 0, 1, 0, 0],
+    words=[False] * 7 + [True],
+)
 BEGINS = [False, False, False, True, False]  # source sub-words; number 3 begins a word
 
 
@@ -82,7 +92,11 @@ def test_searches_give_well_formed_outputs_over_all_words(xla):
     for row, count in zip(inputs, words):
         row[: count + 1] = [3] * count + [EOS]
     limits, length = tf.constant([5, 12, 40, 30]), 40
-    table = tf.constant(np.random.default_rng(1).normal(0, 2, [length, len(SYMBOLS), len(SYMBOLS)]).astype(np.float32))
+    table = tf.constant(
+        np.random.default_rng(1)
+        .normal(0, 2, [length, len(SYMBOLS), len(SYMBOLS)])
+        .astype(np.float32)
+    )
 
     def step(ids, position, memory, cache):
         return tf.gather(table[position], ids), cache
@@ -94,13 +108,17 @@ def test_searches_give_well_formed_outputs_over_all_words(xla):
             options["allow"], options["grammar"] = brackets.start(tf.constant(inputs), limits, 3)
         if sampling:
             uniforms = np.random.default_rng(2).random([4, 3, length], np.float32)
-            return sample(step, uniforms=tf.constant(uniforms), temperature=1.0, top_k=None, **options)
+            return sample(
+                step, uniforms=tf.constant(uniforms), temperature=1.0, top_k=None, **options
+            )
         return beam_search(step, beam_size=3, max_length=length, n_best=3, **options)
 
     for sampling in False, True:
         ids, log_probs, _ = tf.function(lambda: search(True, sampling), jit_compile=xla)()
         free = tf.function(lambda: search(False, sampling), jit_compile=xla)()
-        for row, row_log_probs, count, limit in zip(ids.numpy(), log_probs.numpy(), words, limits.numpy()):
+        for row, row_log_probs, count, limit in zip(
+            ids.numpy(), log_probs.numpy(), words, limits.numpy()
+        ):
             for hypothesis, log_prob in zip(row, row_log_probs):
                 if np.isfinite(log_prob):
                     symbols = [SYMBOLS[i] for i in hypothesis if i != PAD]
@@ -113,9 +131,13 @@ def test_searches_give_well_formed_outputs_over_all_words(xla):
 
 def test_log_probabilities_are_the_models_own():
     """What is not allowed keeps its share: the log probability is that of the free model."""
-    logits = tf.constant(np.random.default_rng(3).normal(size=[1, 1, len(SYMBOLS)]).astype(np.float32))
+    logits = tf.constant(
+        np.random.default_rng(3).normal(size=[1, 1, len(SYMBOLS)]).astype(np.float32)
+    )
     limits = tf.constant([10])
-    allow, grammar = Brackets(**LABELLED, begins_word=BEGINS).start(tf.constant([[3, EOS]]), limits, 1)
+    allow, grammar = Brackets(**LABELLED, begins_word=BEGINS).start(
+        tf.constant([[3, EOS]]), limits, 1
+    )
     found = beam_search(
         lambda ids, position, memory, cache: (logits, cache),
         memory=(), cache=(), beam_size=1, alpha=0.0, limits=limits, max_length=10, allow=allow, grammar=grammar,

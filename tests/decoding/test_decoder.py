@@ -36,7 +36,9 @@ def vocabularies():
 @pytest.fixture(scope="module")
 def model(vocabularies):
     keras.utils.set_random_seed(3)
-    hparams = HParams(num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8)
+    hparams = HParams(
+        num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8
+    )
     model = Transformer(hparams, vocabularies.source.size, vocabularies.target.size, shared=True)
     # Untrained weights say the same whatever they read; with these outputs differ, and many end in EOS.
     model.set_weights([weight * 1.7 for weight in model.get_weights()])
@@ -71,25 +73,42 @@ def test_cached_steps_give_the_logits_of_the_whole_sequence(model, beam_size):
             np.testing.assert_allclose(logits[:, beam], whole[:, position], atol=1e-5)
 
 
-@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 3e-6), ("bfloat16", 0.05), ("float16", 0.01)])
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [("float32", 3e-6), ("bfloat16", 0.05), ("float16", 0.01)]
+)
 def test_scores_are_the_models_own(model, vocabularies, precision, tolerance):
     rounded = Transformer.from_config(model.get_config() | {"dtype": precision})
     rounded.set_weights(model.get_weights())
     devices = [device.name for device in tf.config.list_logical_devices("CPU") * 2][:2]
     inputs = np.array(vocabularies.source.encode_lines([sentence(1, 9)]), np.int32)
-    search = Search(beam_size=4, alpha=0.6, extra_length=6, n_best=4, sampling=None, constrained=False)
+    search = Search(
+        beam_size=4, alpha=0.6, extra_length=6, n_best=4, sampling=None, constrained=False
+    )
     arrays = inputs, np.full([1, 30], PAD, np.int32), np.array([30], np.int32), None
     for program in Decoder(rounded, vocabularies, Toy(), devices=devices)._programs:
         assert {weight.dtype for weight in program._model.weights} == {precision}
         for ids, log_prob, score in zip(*(array[0] for array in program(*arrays, search))):
             length = int(np.sum(ids != PAD))
             log_probs = tf.nn.log_softmax(model(inputs, ids[None]))[0].numpy()
-            assert log_prob == pytest.approx(log_probs[range(length), ids[:length]].sum(), rel=tolerance)
+            assert log_prob == pytest.approx(
+                log_probs[range(length), ids[:length]].sum(), rel=tolerance
+            )
             assert score == pytest.approx(log_prob / ((5 + length) / 6) ** 0.6, rel=1e-5)
 
 
 def test_one_list_a_line_in_order_whatever_the_lines_hold(decoder):
-    lines = ["", sentence(1, 5), "   ", "\t", "a\tb", "\u2028", "x\u2028y", "\U0001f600", sentence(2, 300), "\x00"]
+    lines = [
+        "",
+        sentence(1, 5),
+        "   ",
+        "\t",
+        "a\tb",
+        "\u2028",
+        "x\u2028y",
+        "\U0001f600",
+        sentence(2, 300),
+        "\x00",
+    ]
     outputs = decoder.translate(lines)
     assert len(outputs) == len(lines)
     for line, [hypothesis] in zip(lines, outputs):
@@ -145,7 +164,9 @@ def test_windows_and_progress(decoder, monkeypatch):
     assert len(read) == 16 and sum(done) == 16  # no more of the file is in memory
     assert_same([first, *stream], whole)
     assert sum(done) == 40
-    assert sum(subwords) == sum(map(len, decoder.vocabularies.source.encode_lines(filter(None, lines))))
+    assert sum(subwords) == sum(
+        map(len, decoder.vocabularies.source.encode_lines(filter(None, lines)))
+    )
 
 
 @pytest.mark.parametrize(("xla", "graphs"), [(True, range(2, 5)), (False, [1])])
@@ -170,7 +191,9 @@ def test_batches_are_bounded(model, vocabularies, xla, workers):
         assert size == 1 or size * 4 * (2 * length + 6) <= decoder.batch_tokens
         seen += [row.number for row in batch]
     assert sorted(seen) == list(range(100))
-    assert len(list(decoder._batches(rows[:5], search))) == min(workers, 5)  # few rows: each worker has its share
+    assert len(list(decoder._batches(rows[:5], search))) == min(
+        workers, 5
+    )  # few rows: each worker has its share
 
 
 def test_line_ends_in_outputs_become_spaces(model, vocabularies):
@@ -184,7 +207,9 @@ def test_line_ends_in_outputs_become_spaces(model, vocabularies):
 
 def test_xla_gives_the_same(model, vocabularies, decoder):
     lines = [sentence(i, 3 + i % 3) for i in range(4)]
-    assert_same(Decoder(model, vocabularies, Toy(), xla=True).translate(lines), decoder.translate(lines))
+    assert_same(
+        Decoder(model, vocabularies, Toy(), xla=True).translate(lines), decoder.translate(lines)
+    )
 
 
 def test_two_devices_share_the_work(model, vocabularies, decoder):
@@ -224,7 +249,9 @@ def test_after_an_error_no_further_batch_is_begun(model, vocabularies, monkeypat
 
     monkeypatch.setattr(Decoder, "_decode_batch", broken)
     with pytest.raises(UserError, match="broken"):
-        Decoder(model, vocabularies, Toy(), workers=2, batch_tokens=1).translate([sentence(i, 4) for i in range(50)])
+        Decoder(model, vocabularies, Toy(), workers=2, batch_tokens=1).translate(
+            [sentence(i, 4) for i in range(50)]
+        )
     assert len(begun) < 10  # of 50
 
 

@@ -7,18 +7,32 @@ import tensorflow as tf
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
 from t2t_lite.decoding.sampling import sample
 
-LOGITS = np.array([3.0, 0.5, 3.0, 1.0, 0.0, 2.0, -1.0], np.float32)  # padding and unknown would be the likeliest
+LOGITS = np.array(
+    [3.0, 0.5, 3.0, 1.0, 0.0, 2.0, -1.0], np.float32
+)  # padding and unknown would be the likeliest
 V = len(LOGITS)
 
 
-def draw(samples=4000, length=1, logits=LOGITS, limits=None, temperature=1.0, top_k=None, compile=False, **options):
+def draw(
+    samples=4000,
+    length=1,
+    logits=LOGITS,
+    limits=None,
+    temperature=1.0,
+    top_k=None,
+    compile=False,
+    **options,
+):
     """Samples of two rows from a model that says `logits` after everything."""
     uniforms = np.random.default_rng(1).random([2, samples, length], np.float32)
 
     @tf.function(jit_compile=compile, autograph=False)
     def run():
         return sample(
-            lambda ids, position, memory, cache: (tf.broadcast_to(memory[:, None], [2, samples, V]), cache),
+            lambda ids, position, memory, cache: (
+                tf.broadcast_to(memory[:, None], [2, samples, V]),
+                cache,
+            ),
             tf.constant(np.stack([logits, logits])),
             {},
             uniforms=tf.constant(uniforms),
@@ -81,6 +95,8 @@ def test_the_ends_of_the_unit_interval_draw_symbols_that_can_be(uniform):
 
 
 def test_xla_draws_the_same():
-    plain, compiled = (draw(samples=20, length=5, top_k=3, compile=compile) for compile in (False, True))
+    plain, compiled = (
+        draw(samples=20, length=5, top_k=3, compile=compile) for compile in (False, True)
+    )
     np.testing.assert_array_equal(plain[0], compiled[0])
     np.testing.assert_allclose(plain[2], compiled[2], rtol=1e-5)

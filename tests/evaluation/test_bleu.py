@@ -5,11 +5,22 @@ import math
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.bleu import _ascii_punctuation, _split_compounds, compound_split_bleu, corpus_bleu, corpus_chrf
+from t2t_lite.evaluation.bleu import (
+    _ascii_punctuation,
+    _split_compounds,
+    compound_split_bleu,
+    corpus_bleu,
+    corpus_chrf,
+)
 
 # What the Perl scripts of Moses as of June 2017 (replace-unicode-punctuation, tokenizer -l de, multi-bleu) print for
 # the published outputs, both sides treated alike.
-MOSES = {"PROMT-Rule-based.4735": 17.02, "online-F.0": 15.97, "uedin-nmt.4722": 28.46, "xmu.4910": 26.79}
+MOSES = {
+    "PROMT-Rule-based.4735": 17.02,
+    "online-F.0": 15.97,
+    "uedin-nmt.4722": 28.46,
+    "xmu.4910": 26.79,
+}
 
 
 def read(path):
@@ -36,19 +47,31 @@ def test_compound_split_bleu_is_what_moses_prints(systems, name):
     hypotheses, reference, _ = systems[f"newstest2017.{name}.en-de"]
     score = compound_split_bleu(hypotheses, reference)
     assert round(score.value, 2) == MOSES[name]
-    assert all(part in score.signature for part in ("tok:moses-de", "compounds:split", "smooth:none"))
+    assert all(
+        part in score.signature for part in ("tok:moses-de", "compounds:split", "smooth:none")
+    )
 
 
 def test_signatures():
     score = corpus_bleu(["ein Haus am See"], ["ein Haus am See"])
-    assert round(score.value, 6) == 100 and "tok:13a" in score.signature and "case:mixed" in score.signature
-    assert "case:lc" in corpus_bleu(["Ein Haus am See"], ["ein Haus am See"], lowercase=True).signature
+    assert (
+        round(score.value, 6) == 100
+        and "tok:13a" in score.signature
+        and "case:mixed" in score.signature
+    )
+    assert (
+        "case:lc" in corpus_bleu(["Ein Haus am See"], ["ein Haus am See"], lowercase=True).signature
+    )
     chrf = corpus_chrf(["ein Haus am See"], ["ein Haus am See"])
     assert chrf.value == 100 and "nc:6" in chrf.signature
 
 
 def test_more_references_than_one():
-    hypotheses, first, second = ["das Haus ist sehr alt"], ["das Haus ist sehr neu"], ["dieses Haus ist sehr alt"]
+    hypotheses, first, second = (
+        ["das Haus ist sehr alt"],
+        ["das Haus ist sehr neu"],
+        ["dieses Haus ist sehr alt"],
+    )
     for function in (corpus_bleu, corpus_chrf, compound_split_bleu):
         both = function(hypotheses, first, second)
         best = max(function(hypotheses, first).value, function(hypotheses, second).value)
@@ -64,14 +87,21 @@ def test_split_compounds():
 
 
 def test_ascii_punctuation():
-    assert _ascii_punctuation("„Nein“, sagte ‚er‘ … nicht’s ”５％”。  Ja") == '„Nein", sagte ‚er‘ ... nicht\'s "5%". Ja'
+    assert (
+        _ascii_punctuation("„Nein“, sagte ‚er‘ … nicht’s ”５％”。  Ja")
+        == '„Nein", sagte ‚er‘ ... nicht\'s "5%". Ja'
+    )
 
 
 def test_compound_split_bleu_by_hand():
     # Tokens: Das | U | ##AT##-##AT## | Boot | ist | alt | .  against the same with "neu": 6/7, 4/6, 3/5, 2/4.
     score = compound_split_bleu(["Das U-Boot ist alt."], ["Das U-Boot ist neu."])
-    assert score.value == pytest.approx(100 * math.exp(sum(map(math.log, (6 / 7, 4 / 6, 3 / 5, 2 / 4))) / 4))
-    assert compound_split_bleu(["Haus"], ["Haus"]).value == 0  # multi-bleu.perl smooths nothing: no 4-gram, no score
+    assert score.value == pytest.approx(
+        100 * math.exp(sum(map(math.log, (6 / 7, 4 / 6, 3 / 5, 2 / 4))) / 4)
+    )
+    assert (
+        compound_split_bleu(["Haus"], ["Haus"]).value == 0
+    )  # multi-bleu.perl smooths nothing: no 4-gram, no score
 
 
 def test_lowercase_compound_split_bleu():

@@ -64,7 +64,12 @@ CASES = (
         "(S (PRT (ADVP (RB up))) (NN x))",
         "2 0 2 3 3 0 2 2",
     ),
-    ("equivalent to a deleted label", "(TOP (ROOT (NP (NN owl))))", "(NP (NN owl))", "1 0 1 1 1 0 1 1"),
+    (
+        "equivalent to a deleted label",
+        "(TOP (ROOT (NP (NN owl))))",
+        "(NP (NN owl))",
+        "1 0 1 1 1 0 1 1",
+    ),
     (
         "tags are deleted only if they are the very label",
         "(S (ROOT owl) (.-X x) (. .))",
@@ -92,19 +97,69 @@ CASES = (
         "(S (NP (NP (NN owl)) ('' ')) (NNS hoots))",
         "3 0 2 3 3 0 3 2",
     ),
-    ("as many words, so no mark is put back", "(S (NN a) ('' ') (POS '))", "(S (NN a) (POS ') ('' '))", "3 0 1 1 1 0 2 2"),
-    ("punctuation with a wrong tag", "(S (NN owl) (. .))", "(S (NN owl) (NN .))", "2 1 0 0 0 0 0 0"),
-    ("no word is left in the prediction", "(S (NP (NN owl)) (. .))", "(S (. owl) (. .))", "2 2 0 0 0 0 0 0"),
+    (
+        "as many words, so no mark is put back",
+        "(S (NN a) ('' ') (POS '))",
+        "(S (NN a) (POS ') ('' '))",
+        "3 0 1 1 1 0 2 2",
+    ),
+    (
+        "punctuation with a wrong tag",
+        "(S (NN owl) (. .))",
+        "(S (NN owl) (NN .))",
+        "2 1 0 0 0 0 0 0",
+    ),
+    (
+        "no word is left in the prediction",
+        "(S (NP (NN owl)) (. .))",
+        "(S (. owl) (. .))",
+        "2 2 0 0 0 0 0 0",
+    ),
     ("no word is left on either side", "(S (. .))", "(S (. .))", "1 2 0 0 0 0 0 0"),
     ("no gold tree", "", "(S (NN owl))", "0 1 0 0 0 0 0 0"),
     ("no prediction", "(S (NN owl))", "  ", "1 2 0 0 0 0 0 0"),
-    ("several trees, none needs a label", "( (S (NN a)) (NP(NN b)))", "(S (NN a)) ( (NP\t(NN b)) )", "2 0 2 3 3 0 2 2"),
-    ("empty brackets, empty words", "(S (X) () (NN ) (NN b))", "(S (NN ) (NN b))", "2 0 1 1 1 0 2 2"),
-    ("never closed", "(S (NP (NN a) (NN b)) (VP (VB c)))", "(S (NP (NN a) (NN b) (VP (VB c)))", "3 1 1 3 3 0 3 3"),
-    ("closed too often at the end", "(S (NP (NN a)) (VP (VB b)))", "(S (NP (NN a)) (VP (VB b))))))", "2 1 3 3 3 0 2 2"),
-    ("closed too early", "(S (NP (NN a)) (VP (VB b)))", "(S (NP (NN a)))) (VP (VB b))", "2 1 2 3 3 0 2 2"),
-    ("neither closed in gold nor of equal length", "(S (NN a)", "(S (NN a) (NN b))", "1 1 0 0 0 0 0 0"),
-    ("a mark put back into an open bracket", "(S (NP (NN a) ('' ') (NN b)", "(S (NP (NN a) (POS ') (NN b)", "3 1 0 0 2 0 3 2"),
+    (
+        "several trees, none needs a label",
+        "( (S (NN a)) (NP(NN b)))",
+        "(S (NN a)) ( (NP\t(NN b)) )",
+        "2 0 2 3 3 0 2 2",
+    ),
+    (
+        "empty brackets, empty words",
+        "(S (X) () (NN ) (NN b))",
+        "(S (NN ) (NN b))",
+        "2 0 1 1 1 0 2 2",
+    ),
+    (
+        "never closed",
+        "(S (NP (NN a) (NN b)) (VP (VB c)))",
+        "(S (NP (NN a) (NN b) (VP (VB c)))",
+        "3 1 1 3 3 0 3 3",
+    ),
+    (
+        "closed too often at the end",
+        "(S (NP (NN a)) (VP (VB b)))",
+        "(S (NP (NN a)) (VP (VB b))))))",
+        "2 1 3 3 3 0 2 2",
+    ),
+    (
+        "closed too early",
+        "(S (NP (NN a)) (VP (VB b)))",
+        "(S (NP (NN a)))) (VP (VB b))",
+        "2 1 2 3 3 0 2 2",
+    ),
+    (
+        "neither closed in gold nor of equal length",
+        "(S (NN a)",
+        "(S (NN a) (NN b))",
+        "1 1 0 0 0 0 0 0",
+    ),
+    (
+        "a mark put back into an open bracket",
+        "(S (NP (NN a) ('' ') (NN b)",
+        "(S (NP (NN a) (POS ') (NN b)",
+        "3 1 0 0 2 0 3 2",
+    ),
 )
 SUMMARY = """\
 ============================================================================
@@ -156,7 +211,9 @@ def test_report_as_evalb():
 
 def test_nothing_to_divide_by():
     text = "".join(report([score_lines("(S (NN owl))", "")]))
-    assert "\n      0     0     0.00\n=== Summary ===\n" in text  # EVALB leaves the columns of brackets out
+    assert (
+        "\n      0     0     0.00\n=== Summary ===\n" in text
+    )  # EVALB leaves the columns of brackets out
     assert text.count("Bracketing FMeasure       =   -nan\n") == 2
     assert summaries([])[0].f1 == summaries([])[0].complete_match == 0
 
@@ -165,14 +222,18 @@ def test_nothing_to_divide_by():
 def test_samples(shared, name, parameters):
     folder = shared / "data" / "evalb"
     parameters = Parameters.read(folder / parameters)
-    gold, predicted = ((folder / f"{name}.{side}").read_text().split("\n")[:-1] for side in ("gld", "tst"))
+    gold, predicted = (
+        (folder / f"{name}.{side}").read_text().split("\n")[:-1] for side in ("gld", "tst")
+    )
     scores = [score_lines(*pair, parameters) for pair in zip(gold, predicted, strict=True)]
     assert "".join(report(scores, parameters)) == (folder / f"{name}.expected").read_text()
 
 
 def test_unlabelled():
     gold, predicted = "(S (NP (NN a) (NN b)) (VP (VB c)))", "(X (Y (Y (NN a) (NN b))) (. .) (VB c))"
-    assert score_lines(gold, predicted, Parameters(delete_labels=frozenset("."), labeled=False))[2:5] == (2, 3, 3)
+    assert score_lines(gold, predicted, Parameters(delete_labels=frozenset("."), labeled=False))[
+        2:5
+    ] == (2, 3, 3)
     assert score_lines(gold, predicted, Parameters(delete_labels=frozenset(".")))[2:5] == (0, 3, 3)
 
 
@@ -187,7 +248,11 @@ def test_a_word_without_brackets_ends_it():
 def test_errors_say_what_and_where():
     names = ("gold:7", "out:7")
     for gold, predicted, errors in (
-        ("(S (NN a)", "(S (NN a))))", ["gold:7: opening and", "out:7: a closing bracket too many", "out:7: opening and"]),
+        (
+            "(S (NN a)",
+            "(S (NN a))))",
+            ["gold:7: opening and", "out:7: a closing bracket too many", "out:7: opening and"],
+        ),
         ("(S (NN a))", "(S (NN a) (NP", ["out:7: opening and"]),
         ("(S (NN a))", "(S (NN a) (NN b))", ["out:7: 2 words after deletion; expected 1"]),
         ("(S (NN a))", "(S (NN b))", ["out:7: word 1 after deletion is 'b'; expected 'a'"]),
@@ -197,7 +262,10 @@ def test_errors_say_what_and_where():
 
 
 def test_gold_tags():
-    gold, normalised = "(S (NP (NN owls)) (VP (VBP hoot)) (. .))", "(S (NP (XX owls)) (VP (XX hoot)) (XX .))"
+    gold, normalised = (
+        "(S (NP (NN owls)) (VP (VBP hoot)) (. .))",
+        "(S (NP (XX owls)) (VP (XX hoot)) (XX .))",
+    )
     assert score_lines(gold, normalised).status == 1
     assert score_lines(gold, normalised, gold_tags=True) == score_lines(gold, gold)
     with_trace = "(S (NP (NN owls) (-NONE- *)) (VP (VBP hoot)) (. .))"
@@ -219,15 +287,24 @@ def test_no_limits():
 
 def test_bracketing():
     references = ["(TOP (S (NP (NN owls)) (VP (VBP hoot)) (. .)))"] * 2
-    hypotheses = ["(TOP (S (NP (XX owls)) (VP (XX hoot)) (XX .)))", "(TOP (S (XX owls) (VP (XX hoot) (XX .))))"]
+    hypotheses = [
+        "(TOP (S (NP (XX owls)) (VP (XX hoot)) (XX .)))",
+        "(TOP (S (XX owls) (VP (XX hoot) (XX .))))",
+    ]
     figures = bracketing(hypotheses, references)
-    assert next(iter(figures)) == "f1" and figures["f1"] == figures["f1_40"] == pytest.approx(100 * 10 / 11)
+    assert next(iter(figures)) == "f1" and figures["f1"] == figures["f1_40"] == pytest.approx(
+        100 * 10 / 11
+    )
     assert figures["precision"] == 100 and figures["recall"] == pytest.approx(500 / 6)
     assert figures["complete_match"] == 50 and figures["crossing"] == 0 and figures["valid"] == 100
 
     long = f"(S {' '.join('(NP (NN word))' for _ in range(41))})"
     figures = bracketing([*hypotheses, long, "not a tree", ""], [*references, long, *references])
-    assert figures["f1"] > 98 and figures["f1_40"] == pytest.approx(100 * 10 / 11) and figures["valid"] == 60
+    assert (
+        figures["f1"] > 98
+        and figures["f1_40"] == pytest.approx(100 * 10 / 11)
+        and figures["valid"] == 60
+    )
     assert bracketing([""], references[:1])["f1"] == 0
 
 
@@ -244,7 +321,9 @@ def test_real_trees_against_themselves_quickly(shared):
     hypotheses = [line.replace("(PP", "(NP").replace("(NN ", "(XX ") for line in references]
     start = time.process_time()
     figures = bracketing(hypotheses, references)
-    assert len(references) / (time.process_time() - start) > 1000  # 5,000 and more on an idle machine
+    assert (
+        len(references) / (time.process_time() - start) > 1000
+    )  # 5,000 and more on an idle machine
     assert figures["valid"] == 100 and 80 < figures["f1"] < 90
     assert bracketing(references, references)["complete_match"] == 100
 

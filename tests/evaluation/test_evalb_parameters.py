@@ -11,7 +11,9 @@ def read(tmp_path, text: str) -> tuple[Parameters, list[str]]:
     path = tmp_path / "a.prm"
     path.write_bytes(text.encode())
     warnings = []
-    return Parameters.read(path, warnings.append), [warning.removeprefix(f"{path}:") for warning in warnings]
+    return Parameters.read(path, warnings.append), [
+        warning.removeprefix(f"{path}:") for warning in warnings
+    ]
 
 
 def test_all_parameters(tmp_path):
@@ -48,7 +50,9 @@ def test_defaults(tmp_path):
 
 
 def test_what_evalb_warns_of(tmp_path):
-    parameters, warnings = read(tmp_path, "DELETE_LABELS X\n DELETE_LABEL X\nEQ_LABEL A B C\nEQ_WORD a\nDELETE_LABEL\nx\n")
+    parameters, warnings = read(
+        tmp_path, "DELETE_LABELS X\n DELETE_LABEL X\nEQ_LABEL A B C\nEQ_WORD a\nDELETE_LABEL\nx\n"
+    )
     assert parameters == Parameters()
     assert warnings == [
         "1: unknown parameter 'DELETE_LABELS'; ignored",
@@ -67,9 +71,15 @@ def test_errors(tmp_path):
 
 
 def test_equality():
-    assert COLLINS.same_label("PRT", "ADVP") and COLLINS.same_label("ADVP", "PRT") and not COLLINS.same_label("NP", "PRT")
+    assert (
+        COLLINS.same_label("PRT", "ADVP")
+        and COLLINS.same_label("ADVP", "PRT")
+        and not COLLINS.same_label("NP", "PRT")
+    )
     assert COLLINS.same_word("a", "a") and not COLLINS.same_word("ADVP", "PRT")
-    assert Parameters(frozenset(["A"]), equivalent_labels=frozenset([("A", "B"), ("C", "B")])).deleted_constituents == {
+    assert Parameters(
+        frozenset(["A"]), equivalent_labels=frozenset([("A", "B"), ("C", "B")])
+    ).deleted_constituents == {
         "A",
         "B",
     }

@@ -24,7 +24,9 @@ def test_exact_match():
 
 
 def test_categories_follow_the_first_figure():
-    figures = evaluate("exact_match", HYPOTHESES, REFERENCES, ["times", "times", "prices", "prices"])
+    figures = evaluate(
+        "exact_match", HYPOTHESES, REFERENCES, ["times", "times", "prices", "prices"]
+    )
     assert list(figures) == ["exact_match", "bleu", "exact_match/prices", "exact_match/times"]
     assert (figures["exact_match/prices"], figures["exact_match/times"]) == (100.0, 50.0)
 

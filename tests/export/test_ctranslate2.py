@@ -26,7 +26,9 @@ package = pytest.importorskip("ctranslate2", reason="no package ctranslate2")
 from t2t_lite.export import ctranslate2  # noqa: E402
 
 EXAMPLE = python_example("import json, ctranslate2")
-SIZES = dict(num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8)
+SIZES = dict(
+    num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8
+)
 OPTIONS = dict(beam_size=3, alpha=0.8, extra_length=20)
 WORDS = "the old boat drifts past seven quiet houses while rain falls on green hills and nobody waves".split()
 
@@ -35,7 +37,15 @@ def sentence(seed, length):
     return " ".join(random.Random(seed).choices(WORDS, k=length))
 
 
-LINES = ["", "   ", "\u3000\u2028", "a\tb", " two  spaces ", "\U0001f600 \u6f22", *(sentence(i, 1 + i % 9) for i in range(24))]
+LINES = [
+    "",
+    "   ",
+    "\u3000\u2028",
+    "a\tb",
+    " two  spaces ",
+    "\U0001f600 \u6f22",
+    *(sentence(i, 1 + i % 9) for i in range(24)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +60,17 @@ def make_run(path, vocabularies, **sizes):
     """
     registry.load_plugins()
     vocabularies.save(path)
-    run = Run(path, registry.problem("spelled_numbers_ende"), "none", HParams(**SIZES | sizes), seed=1)
+    run = Run(
+        path, registry.problem("spelled_numbers_ende"), "none", HParams(**SIZES | sizes), seed=1
+    )
     run.save()
     keras.utils.set_random_seed(3)
     model = run.new_model(vocabularies)
     model.set_weights([weight * 2 for weight in model.get_weights()])
     processor = vocabularies.target.processor
-    never = [i for i in range(processor.get_piece_size()) if i in (PAD, UNK) or processor.is_byte(i)]
+    never = [
+        i for i in range(processor.get_piece_size()) if i in (PAD, UNK) or processor.is_byte(i)
+    ]
     embeddings = model.target_embedding.embeddings.numpy()
     embeddings[never] = embeddings[:, -2:] = 0
     embeddings[EOS, -2], embeddings[never, -1] = 4, -3
@@ -74,7 +88,11 @@ def make_run(path, vocabularies, **sizes):
 @pytest.fixture(scope="module")
 def run(vocabulary, tmp_path_factory):
     sizes = dict(norm="pre", positions="learned", max_positions=64)
-    return make_run(tmp_path_factory.mktemp("runs") / "run", Vocabularies(vocabulary, vocabulary, shared=True), **sizes)
+    return make_run(
+        tmp_path_factory.mktemp("runs") / "run",
+        Vocabularies(vocabulary, vocabulary, shared=True),
+        **sizes,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +103,9 @@ def folder(run, tmp_path_factory):
 def outputs(folder, lines):
     """(text, score) that the example finds for the lines, in a process of its own without t2t_lite and TensorFlow."""
     assert len(EXAMPLE.splitlines()) == 10
-    code = EXAMPLE.replace('"models/ende-ct2/1", ["two hundred six"]', f"{str(folder)!r}, {lines!r}")
+    code = EXAMPLE.replace(
+        '"models/ende-ct2/1", ["two hundred six"]', f"{str(folder)!r}, {lines!r}"
+    )
     code = "import sys; sys.modules['t2t_lite'] = sys.modules['tensorflow'] = None\n" + code
     code += "    print(max(map(rank, result.hypotheses, result.scores))[1])\n"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8")
@@ -98,14 +118,22 @@ def test_the_example_gives_the_decoders_texts_and_scores(folder, run):
     wanted = [best for [best] in t2t_lite.load(run.path).translate(LINES, **OPTIONS)]
     found = outputs(folder, LINES)
     assert [text for text, _ in found] == [best.text for best in wanted]
-    np.testing.assert_allclose([score for _, score in found], [best.score for best in wanted], atol=1e-3)
+    np.testing.assert_allclose(
+        [score for _, score in found], [best.score for best in wanted], atol=1e-3
+    )
     assert len({best.text for best in wanted}) > 20 and wanted[0].text == wanted[1].text == ""
 
 
 def test_metadata_and_vocabulary_travel_along(folder, run):
     about = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
-    assert {name: about[name] for name in OPTIONS} == OPTIONS and about["weights"] == "averaged.safetensors"
-    assert about["quantization"] is None and about["input_text"] is None and about["ctranslate2"] == package.__version__
+    assert {name: about[name] for name in OPTIONS} == OPTIONS and about[
+        "weights"
+    ] == "averaged.safetensors"
+    assert (
+        about["quantization"] is None
+        and about["input_text"] is None
+        and about["ctranslate2"] == package.__version__
+    )
     assert metadata.read(folder) == about and metadata.problem(about).name == "spelled_numbers_ende"
     assert (folder / "vocab.model").read_bytes() == (run.path / "vocab.model").read_bytes()
     pieces = json.loads((folder / "shared_vocabulary.json").read_text(encoding="utf-8"))
@@ -126,7 +154,9 @@ def test_quantized(run, folder, tmp_path, quantization):
 @pytest.mark.parametrize(
     "sizes",
     [
-        dict(norm="post", positions="learned", max_positions=4),  # positions beyond them read the last
+        dict(
+            norm="post", positions="learned", max_positions=4
+        ),  # positions beyond them read the last
         dict(num_heads=1, d_k=7, d_v=4, num_encoder_layers=2, num_decoder_layers=1),
     ],
 )
@@ -136,9 +166,13 @@ def test_all_that_a_set_can_say(vocabulary, tmp_path, sizes):
     run = make_run(tmp_path / "run", Vocabularies(vocabulary, target, shared=False), **sizes)
     folder = ctranslate2.export(run, tmp_path / "export", **OPTIONS)
     lines = [line for line in LINES if line.strip()]
-    found = ctranslate2.fresh_answer("fresh_ctranslate2.py", folder, lines)  # greedy; `export` has compared log probabilities
+    found = ctranslate2.fresh_answer(
+        "fresh_ctranslate2.py", folder, lines
+    )  # greedy; `export` has compared log probabilities
     texts = [target.processor.decode(pieces) for pieces in found["pieces"]]
-    wanted = [best for [best] in t2t_lite.load(run.path).translate(lines, **OPTIONS | {"beam_size": 1})]
+    wanted = [
+        best for [best] in t2t_lite.load(run.path).translate(lines, **OPTIONS | {"beam_size": 1})
+    ]
     assert texts == [best.text for best in wanted] and len(set(texts)) > 8
     assert (folder / "vocab.target.model").is_file()
 
@@ -161,11 +195,14 @@ def test_a_difference_leaves_nothing(run, tmp_path, monkeypatch):
 
     answer(["\u2581the"], 0.5)
     with pytest.raises(
-        UserError, match="differs .*, nothing is written: .* gives 'the' with log probability 0.5.*; expected -"
+        UserError,
+        match="differs .*, nothing is written: .* gives 'the' with log probability 0.5.*; expected -",
     ):
         ctranslate2.export(run, tmp_path / "new" / "export", **OPTIONS)
     monkeypatch.setattr(ctranslate2, "TOLERANCE", np.inf)
-    with pytest.raises(UserError, match="model's search differs .*, nothing is written: .* gives 'the'; expected "):
+    with pytest.raises(
+        UserError, match="model's search differs .*, nothing is written: .* gives 'the'; expected "
+    ):
         ctranslate2.export(run, tmp_path / "new" / "export", **OPTIONS)
     assert list(tmp_path.iterdir()) == []
 
@@ -174,14 +211,24 @@ def test_a_grammar_cannot_be_obeyed(vocabulary, tmp_path):
     word = Vocabulary.train(["(S (NP XX )NP (VP XX )VP )S"], None, model_type="word")
     run = make_run(tmp_path / "run", Vocabularies(vocabulary, word, shared=False))
     run = Run(run.path, registry.problem("toy_parsing"), "none", run.hparams, seed=1)
-    with pytest.raises(UserError, match="problem toy_parsing has a grammar of outputs, .* use --format=saved_model, or"):
+    with pytest.raises(
+        UserError,
+        match="problem toy_parsing has a grammar of outputs, .* use --format=saved_model, or",
+    ):
         ctranslate2.export(run, tmp_path / "export")
     given = dataclasses.replace(run, hparams=run.hparams.replace(next_word="given"))
-    with pytest.raises(UserError, match="knows no next_word=given, with which this run was trained; use --format=saved_model"):
+    with pytest.raises(
+        UserError,
+        match="knows no next_word=given, with which this run was trained; use --format=saved_model",
+    ):
         ctranslate2.export(given, tmp_path / "export", constrained=False)
     folder = ctranslate2.export(run, tmp_path / "export", constrained=False)
     about = json.loads((folder / "metadata.json").read_text())
-    assert not about["constrained"] and "input_text(line)" in about["input_text"] and "output_text" in about["output_text"]
+    assert (
+        not about["constrained"]
+        and "input_text(line)" in about["input_text"]
+        and "output_text" in about["output_text"]
+    )
 
 
 def test_without_the_package(monkeypatch):
@@ -194,5 +241,7 @@ def test_without_the_package(monkeypatch):
 
     monkeypatch.delitem(sys.modules, "t2t_lite.export.ctranslate2")
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(UserError, match=r'^--format=ctranslate2 needs .*: pip install "t2t_lite\[ctranslate2\]"$'):
+    with pytest.raises(
+        UserError, match=r'^--format=ctranslate2 needs .*: pip install "t2t_lite\[ctranslate2\]"$'
+    ):
         importlib.import_module("t2t_lite.export.ctranslate2")

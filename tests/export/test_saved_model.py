@@ -75,7 +75,9 @@ def test_the_decoders_texts_and_scores_at_any_batch_size(loaded, wanted, size):
     outputs = []
     for start in range(0, len(LINES), size):
         result = function(text=tf.constant(LINES[start : start + size]))
-        outputs += zip(texts(result["text"]), result["score"].numpy(), result["log_prob"].numpy(), strict=True)
+        outputs += zip(
+            texts(result["text"]), result["score"].numpy(), result["log_prob"].numpy(), strict=True
+        )
     best = [hypotheses[0] for hypotheses in wanted]
     assert [text for text, _, _ in outputs] == [h.text for h in best]
     numbers = [(score, log_prob) for _, score, log_prob in outputs]
@@ -86,11 +88,17 @@ def test_the_decoders_texts_and_scores_at_any_batch_size(loaded, wanted, size):
 
 def test_n_best(loaded, wanted):
     result = loaded.signatures["n_best"](text=tf.constant(LINES))
-    assert result["text"].shape == result["score"].shape == result["log_prob"].shape == [len(LINES), 3]
-    for line, scores, hypotheses in zip(texts(result["text"]), result["score"].numpy(), wanted, strict=True):
+    assert (
+        result["text"].shape == result["score"].shape == result["log_prob"].shape == [len(LINES), 3]
+    )
+    for line, scores, hypotheses in zip(
+        texts(result["text"]), result["score"].numpy(), wanted, strict=True
+    ):
         missing = 3 - len(hypotheses)
         assert line == [h.text for h in hypotheses] + [""] * missing
-        np.testing.assert_allclose(scores, [h.score for h in hypotheses] + [metadata.NO_SCORE] * missing, atol=1e-4)
+        np.testing.assert_allclose(
+            scores, [h.score for h in hypotheses] + [metadata.NO_SCORE] * missing, atol=1e-4
+        )
     assert [len(hypotheses) for hypotheses in wanted[:2]] == [1, 1] and len(wanted[-1]) == 3
 
 
@@ -106,7 +114,11 @@ def test_ids(loaded, run):
     assert not result["ids"].numpy()[0].any() and result["score"][0] == 0
     for row, output in zip(rows, result["ids"].numpy()):
         length = np.count_nonzero(output)
-        assert length <= len(row) + OPTIONS["extra_length"] and not output[length:].any() and EOS not in output[: length - 1]
+        assert (
+            length <= len(row) + OPTIONS["extra_length"]
+            and not output[length:].any()
+            and EOS not in output[: length - 1]
+        )
 
 
 def test_score(loaded, model):
@@ -114,7 +126,9 @@ def test_score(loaded, model):
     text, target = map(tf.constant, zip(*pairs))
     result = loaded.signatures["score"](text=text, target=target)
     wanted = [(h.log_prob, h.score) for h in model.score(pairs, alpha=OPTIONS["alpha"])]
-    np.testing.assert_allclose(np.stack([result["log_prob"], result["score"]], 1), wanted, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(
+        np.stack([result["log_prob"], result["score"]], 1), wanted, rtol=1e-5, atol=1e-4
+    )
 
 
 def test_attention_says_where_each_piece_looked(loaded, run):
@@ -124,9 +138,17 @@ def test_attention_says_where_each_piece_looked(loaded, run):
     weights, shape = result["attention"].numpy(), result["attention"].shape
     model = run.load_model(vocabularies)
     for i in range(2):
-        [inputs], [outputs] = vocabularies.source.encode_lines(text[i : i + 1]), vocabularies.target.encode_lines([target[i]])
-        for side, ids, length in ("source_pieces", inputs, shape[3]), ("target_pieces", outputs, shape[2]):
-            assert texts(result[side])[i] == vocabularies.source.pieces(ids) + [""] * (length - len(ids))
+        [inputs], [outputs] = (
+            vocabularies.source.encode_lines(text[i : i + 1]),
+            vocabularies.target.encode_lines([target[i]]),
+        )
+        for side, ids, length in (
+            ("source_pieces", inputs, shape[3]),
+            ("target_pieces", outputs, shape[2]),
+        ):
+            assert texts(result[side])[i] == vocabularies.source.pieces(ids) + [""] * (
+                length - len(ids)
+            )
         alone = model.attention(np.array([inputs], np.int32), np.array([outputs], np.int32))
         assert len(alone) == shape[1] == 2
         mine = weights[i, :, : len(outputs), : len(inputs)]
@@ -159,7 +181,9 @@ def test_ten_thousand_lines_and_two_thousand_words(loaded, model):
     few = [sentence(i, 1 + i % 3) for i in range(7)] + [" ".join(WORDS * 120)[:12_000]]
     wanted = [best.text for [best] in model.translate(few, **OPTIONS)]
     assert len(few[-1].split()) > 2000
-    result = loaded.signatures["serving_default"](text=tf.constant((few[:7] * 1429)[:9_999] + few[7:]))
+    result = loaded.signatures["serving_default"](
+        text=tf.constant((few[:7] * 1429)[:9_999] + few[7:])
+    )
     assert texts(result["text"]) == (wanted[:7] * 1429)[:9_999] + wanted[7:]
 
 
@@ -169,13 +193,17 @@ def test_large_batches_are_cut(run, wanted, monkeypatch):
     monkeypatch.setattr("t2t_lite.export.signatures.SCORE_TOKENS", 30)
     vocabularies = run.vocabularies()
     search = Search(**OPTIONS, n_best=1, sampling=None, constrained=False)
-    functions = Signatures(run.load_model(vocabularies), vocabularies, run.problem, search).functions()
+    functions = Signatures(
+        run.load_model(vocabularies), vocabularies, run.problem, search
+    ).functions()
     result = functions["serving_default"](tf.constant(LINES))
     assert texts(result["text"]) == [hypotheses[0].text for hypotheses in wanted]
     lines = tf.constant(LINES)
     cut = functions["score"](lines, lines)
     monkeypatch.undo()
-    whole = Signatures(run.load_model(vocabularies), vocabularies, run.problem, search).functions()["score"](lines, lines)
+    whole = Signatures(run.load_model(vocabularies), vocabularies, run.problem, search).functions()[
+        "score"
+    ](lines, lines)
     np.testing.assert_allclose(cut["log_prob"], whole["log_prob"], rtol=1e-5)
 
 
@@ -188,27 +216,44 @@ def assert_serves_everywhere(folder):
     saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     [graph] = saved.meta_graphs
     functions = graph.graph_def.library.function
-    ops = {node.op for function in functions for node in function.node_def} | {node.op for node in graph.graph_def.node}
+    ops = {node.op for function in functions for node in function.node_def} | {
+        node.op for node in graph.graph_def.node
+    }
     assert {"While", "TopKV2", "SentencepieceTokenizeOp"} <= ops  # all functions were looked at
     assert not [op for op in ops if op.startswith("Xla") or "TPU" in op or op == "PyFunc"]
     assert not [function for function in functions if function.attr["_XlaMustCompile"].b]
-    types = {tf.as_dtype(node.attr["dtype"].type) for node in graph.graph_def.node if node.op == "VarHandleOp"}
+    types = {
+        tf.as_dtype(node.attr["dtype"].type)
+        for node in graph.graph_def.node
+        if node.op == "VarHandleOp"
+    }
     assert {dtype for dtype in types if dtype.is_floating} == {tf.float32}
 
 
 def test_all_weights_are_inside(loaded, run):
-    stored = sorted((variable.shape.as_list(), float(tf.reduce_sum(variable))) for variable in loaded.weights)
-    mine = sorted((list(weight.shape), float(tf.reduce_sum(weight))) for weight in run.load_model(run.vocabularies()).weights)
+    stored = sorted(
+        (variable.shape.as_list(), float(tf.reduce_sum(variable))) for variable in loaded.weights
+    )
+    mine = sorted(
+        (list(weight.shape), float(tf.reduce_sum(weight)))
+        for weight in run.load_model(run.vocabularies()).weights
+    )
     assert stored == mine
 
 
 def test_metadata_and_vocabulary_travel_along(loaded, folder, run):
     about = metadata.read(folder)
-    assert {name: about[name] for name in OPTIONS} == OPTIONS and about["n_best"] == 3 and about["output_text"] is None
+    assert (
+        {name: about[name] for name in OPTIONS} == OPTIONS
+        and about["n_best"] == 3
+        and about["output_text"] is None
+    )
     assert about["attention_layer"] == 0  # of two
     assert about["weights"] == "averaged.safetensors" and about["problem"] == "spelled_numbers_ende"
     assert json.loads(loaded.signatures["metadata"]()["metadata"].numpy()) == about
-    assert (folder / "assets" / "vocab.model").read_bytes() == (run.path / "vocab.model").read_bytes()
+    assert (folder / "assets" / "vocab.model").read_bytes() == (
+        run.path / "vocab.model"
+    ).read_bytes()
     with pytest.raises(UserError, match="no export of t2t-exporter"):
         metadata.read(folder.parent)
 
@@ -218,9 +263,26 @@ def test_saved_model_cli_runs_it_without_t2t_lite(folder, model, tmp_path):
         "import sys; sys.modules['t2t_lite'] = None; import tensorflow_text;"
         "from tensorflow.python.tools import saved_model_cli; sys.exit(saved_model_cli.main())"
     )
-    flags = ["--tag_set", "serve", "--signature_def", "serving_default", "--outdir", tmp_path, "--dir", folder]
+    flags = [
+        "--tag_set",
+        "serve",
+        "--signature_def",
+        "serving_default",
+        "--outdir",
+        tmp_path,
+        "--dir",
+        folder,
+    ]
     line = sentence(1, 4)
-    command = [sys.executable, "-c", code, "run", *map(str, flags), "--input_exprs", f"text=[b'{line}', b' ']"]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "run",
+        *map(str, flags),
+        "--input_exprs",
+        f"text=[b'{line}', b' ']",
+    ]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     [best, *_], _ = model.translate([line, " "], n_best=3, **OPTIONS)
@@ -234,7 +296,10 @@ def test_a_difference_leaves_nothing(run, tmp_path, monkeypatch):
         return {"text": ["wrong"] * len(lines), "score": [0.0] * len(lines)}
 
     monkeypatch.setattr(saved_model, "fresh_outputs", wrong)
-    with pytest.raises(UserError, match="differs from the decoder, nothing is written: .* gives 'wrong' with score 0.000000"):
+    with pytest.raises(
+        UserError,
+        match="differs from the decoder, nothing is written: .* gives 'wrong' with score 0.000000",
+    ):
         saved_model.export(run, tmp_path / "new" / "export", beam_size=1)
     assert list(tmp_path.iterdir()) == []
 
@@ -251,10 +316,15 @@ def test_a_folder_that_cannot_be_written_is_one_line(run, tmp_path, monkeypatch)
 
 def test_a_model_that_does_not_load_is_an_error(tmp_path, monkeypatch):
     python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho 'Traceback' >&2\necho 'OSError: no SavedModel' >&2\nexit 1\n")
+    python.write_text(
+        "#!/bin/sh\necho 'Traceback' >&2\necho 'OSError: no SavedModel' >&2\nexit 1\n"
+    )
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
-    with pytest.raises(UserError, match="does not run in a process of its own, nothing is written: OSError: no SavedModel"):
+    with pytest.raises(
+        UserError,
+        match="does not run in a process of its own, nothing is written: OSError: no SavedModel",
+    ):
         saved_model.fresh_outputs(tmp_path, ["a"])
 
 
@@ -264,11 +334,21 @@ def test_parsing(tmp_path):
     problem = registry.problem("toy_parsing")
     pairs = [problem.texts(*pair) for pair, _ in zip(problem.source("train").pairs(), range(200))]
     source, target = ([pair[side] for pair in pairs] for side in (0, 1))
-    vocabularies = Vocabularies(Vocabulary.train(source, 420), Vocabulary.train(target, None, model_type="word"), shared=False)
+    vocabularies = Vocabularies(
+        Vocabulary.train(source, 420),
+        Vocabulary.train(target, None, model_type="word"),
+        shared=False,
+    )
     run = untrained_run(tmp_path / "run", problem, vocabularies, ends=True, next_word="given")
     folder = saved_model.export(run, tmp_path / "export", **OPTIONS)
     assert_serves_everywhere(folder)
-    lines = ["she slept .", " the  (old)\tdog\u00a0x {saw} [a] map ", "", "a\u2581b c", "\r\n\x0bthe map\x0c"]
+    lines = [
+        "she slept .",
+        " the  (old)\tdog\u00a0x {saw} [a] map ",
+        "",
+        "a\u2581b c",
+        "\r\n\x0bthe map\x0c",
+    ]
     found = saved_model.fresh_outputs(folder, lines)
     model = t2t_lite.load(run.path)
     wanted = [best for [best] in model.translate(lines, **OPTIONS)]
@@ -279,11 +359,18 @@ def test_parsing(tmp_path):
 
     signatures = tf.saved_model.load(folder).signatures
     written = [i for i, text in enumerate(found["text"]) if text]
-    pairs = {"text": tf.constant([lines[i] for i in written]), "target": tf.constant([found["text"][i] for i in written])}
+    pairs = {
+        "text": tf.constant([lines[i] for i in written]),
+        "target": tf.constant([found["text"][i] for i in written]),
+    }
     scores = signatures["score"](**pairs)["score"]
     np.testing.assert_allclose(scores, [found["score"][i] for i in written], atol=1e-4)
     attention = signatures["attention"](**pairs)
-    rows = attention["attention"].numpy().sum(-1)[attention["target_pieces"].numpy()[:, None].repeat(2, 1) != b""]
+    rows = (
+        attention["attention"]
+        .numpy()
+        .sum(-1)[attention["target_pieces"].numpy()[:, None].repeat(2, 1) != b""]
+    )
     np.testing.assert_allclose(rows, 1, atol=1e-5)
     assert texts(signatures["n_best"](text=pairs["text"])["text"][:, 0]) == texts(pairs["target"])
 
@@ -297,7 +384,9 @@ def trees_without_tensorflow(folder, symbols, lines):
         "print(json.dumps([problem.output_text(text, line) if line else '' for text, line in json.load(sys.stdin)]))"
     )
     pairs = json.dumps([*zip(symbols, lines)])
-    result = subprocess.run([sys.executable, "-c", code], input=pairs, capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], input=pairs, capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -306,8 +395,15 @@ def test_input_texts_is_input_text_in_the_graph():
     registry.load_plugins()
     problem = registry.problem("toy_parsing")
     chooser = random.Random(1)
-    lines = ["".join(chooser.choices("ab ()[]{}-\\$\t\r\n\f\v\u00a0\u2581\u3000", k=chooser.randrange(12))) for _ in range(500)]
-    assert texts(problem.input_texts(tf.constant(lines))) == [problem.input_text(line) for line in lines]
+    lines = [
+        "".join(
+            chooser.choices("ab ()[]{}-\\$\t\r\n\f\v\u00a0\u2581\u3000", k=chooser.randrange(12))
+        )
+        for _ in range(500)
+    ]
+    assert texts(problem.input_texts(tf.constant(lines))) == [
+        problem.input_text(line) for line in lines
+    ]
 
 
 def test_a_problem_whose_input_is_python_only_cannot_be_exported():
@@ -315,10 +411,15 @@ def test_a_problem_whose_input_is_python_only_cannot_be_exported():
         def input_text(self, line):
             return line.upper()
 
-    with pytest.raises(UserError, match="problem shouting has input_text in Python only; an export needs its input_texts"):
+    with pytest.raises(
+        UserError,
+        match="problem shouting has input_text in Python only; an export needs its input_texts",
+    ):
         Shouting(name="shouting").input_texts(tf.constant(["a"]))
 
 
 def test_options_that_name_files_stay_behind(run):
-    problem = dataclasses.replace(registry.problem("spelled_numbers_ende"), data_dir="/home/me", vocab_size=7)
+    problem = dataclasses.replace(
+        registry.problem("spelled_numbers_ende"), data_dir="/home/me", vocab_size=7
+    )
     assert metadata._portable(problem.options()) == {"vocab_size": 7, "drop_duplicates": False}

@@ -9,9 +9,25 @@ registry.load_plugins()
 
 def test_base_is_the_papers():
     base = registry.hparams("base")
-    assert (base.num_encoder_layers, base.num_decoder_layers, base.d_model, base.d_ff) == (6, 6, 512, 2048)
-    assert (base.num_heads, base.d_k, base.d_v, base.dropout, base.label_smoothing) == (8, 64, 64, 0.1, 0.1)
-    assert (base.norm, base.positions, base.attention_dropout, base.relu_dropout) == ("post", "sinusoidal", 0.0, 0.0)
+    assert (base.num_encoder_layers, base.num_decoder_layers, base.d_model, base.d_ff) == (
+        6,
+        6,
+        512,
+        2048,
+    )
+    assert (base.num_heads, base.d_k, base.d_v, base.dropout, base.label_smoothing) == (
+        8,
+        64,
+        64,
+        0.1,
+        0.1,
+    )
+    assert (base.norm, base.positions, base.attention_dropout, base.relu_dropout) == (
+        "post",
+        "sinusoidal",
+        0.0,
+        0.0,
+    )
     assert (base.schedule, base.learning_rate, base.warmup_steps) == ("rsqrt", 1.0, 4000)
     assert (base.adam_beta1, base.adam_beta2, base.adam_epsilon) == (0.9, 0.98, 1e-9)
     assert (base.batch_tokens, base.train_steps, base.average_checkpoints) == (25_000, 100_000, 5)
@@ -44,5 +60,10 @@ def test_sets_for_cpus(name):
 
 def test_small_has_the_measured_sizes():
     small = registry.hparams("small")
-    assert (small.num_encoder_layers, small.num_decoder_layers, small.d_model, small.d_ff) == (3, 3, 256, 1024)
+    assert (small.num_encoder_layers, small.num_decoder_layers, small.d_model, small.d_ff) == (
+        3,
+        3,
+        256,
+        1024,
+    )
     assert (small.num_heads, small.d_k, small.d_v) == (4, 64, 64)

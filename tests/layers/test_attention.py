@@ -8,7 +8,12 @@ import pytest
 import tensorflow as tf
 from layer_checks import assert_bfloat16, randomise, twin, weights
 
-from t2t_lite.layers.attention import MultiHeadAttention, causal_mask, padding_mask, scaled_dot_product_attention
+from t2t_lite.layers.attention import (
+    MultiHeadAttention,
+    causal_mask,
+    padding_mask,
+    scaled_dot_product_attention,
+)
 from t2t_lite.layers.dropout import DropoutSeeds
 
 B, T, S, D, H = 2, 4, 6, 10, 3
@@ -48,7 +53,9 @@ def test_scaled_dot_product_attention():
     assert np.all(probabilities.numpy()[~np.broadcast_to(mask, (B, H, T, S))] == 0)
 
 
-@pytest.mark.parametrize("memory, mask", [(X, causal_mask), (MEMORY, lambda length: padding_mask(IDS))])
+@pytest.mark.parametrize(
+    "memory, mask", [(X, causal_mask), (MEMORY, lambda length: padding_mask(IDS))]
+)
 def test_multi_head_attention(attention, memory, mask):
     mask = np.array(mask(T))
     expected = oracle.multi_head_attention(X, memory, mask[:, 0], weights(attention), H)
@@ -57,7 +64,12 @@ def test_multi_head_attention(attention, memory, mask):
 
 def test_the_projections_have_no_bias(attention):
     shapes = {path: value.shape for path, value in weights(attention).items()}
-    assert shapes == {"query/kernel": (D, 12), "key/kernel": (D, 12), "value/kernel": (D, 15), "output/kernel": (15, D)}
+    assert shapes == {
+        "query/kernel": (D, 12),
+        "key/kernel": (D, 12),
+        "value/kernel": (D, 15),
+        "output/kernel": (15, D),
+    }
 
 
 def test_padding_has_no_influence(attention):
@@ -72,8 +84,14 @@ def test_a_row_with_all_masked_is_the_mean_and_not_nan(policy):
     layer.build((None, None, D))
     randomise(layer)
     result = tf.cast(layer(X, MEMORY, np.zeros((B, 1, 1, S), bool)), "float32")
-    mean = MEMORY.mean(axis=1, keepdims=True) @ weights(layer)["value/kernel"] @ weights(layer)["output/kernel"]
-    np.testing.assert_allclose(result, np.broadcast_to(mean, X.shape), atol=1e-5 if policy == "float32" else 0.05)
+    mean = (
+        MEMORY.mean(axis=1, keepdims=True)
+        @ weights(layer)["value/kernel"]
+        @ weights(layer)["output/kernel"]
+    )
+    np.testing.assert_allclose(
+        result, np.broadcast_to(mean, X.shape), atol=1e-5 if policy == "float32" else 0.05
+    )
 
 
 def test_no_attention_to_the_right(attention):
@@ -110,7 +128,9 @@ def test_dropout_is_on_the_attention_weights():
     layer.build((None, None, D))
     for part in (layer.value, layer.output_projection):
         part.kernel.assign(np.eye(D))
-    memory = np.broadcast_to(np.eye(S, D, dtype=np.float32), (B, S, D))  # so the result is the weights
+    memory = np.broadcast_to(
+        np.eye(S, D, dtype=np.float32), (B, S, D)
+    )  # so the result is the weights
     mask = np.ones((1, 1, 1, S), bool)
     plain = layer(X, memory, mask).numpy()[..., :S]
     dropped = layer(X, memory, mask, seeds=DropoutSeeds(tf.constant([1, 2]))).numpy()[..., :S]
@@ -122,7 +142,10 @@ def test_configuration():
     layer = MultiHeadAttention(H, 4, 5, dropout=0.1, dtype="mixed_bfloat16", name="attention")
     layer.build((None, None, D))
     other = twin(randomise(layer), None, None, D)
-    one, same = (each(X, MEMORY, padding_mask(IDS), seeds=DropoutSeeds(tf.constant([1, 2]))) for each in (layer, other))
+    one, same = (
+        each(X, MEMORY, padding_mask(IDS), seeds=DropoutSeeds(tf.constant([1, 2])))
+        for each in (layer, other)
+    )
     np.testing.assert_array_equal(tf.cast(one, "float32"), tf.cast(same, "float32"))
 
 

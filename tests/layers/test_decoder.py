@@ -18,7 +18,10 @@ NORMS = pytest.mark.parametrize("hparams", [POST, PRE], ids=["post", "pre"])
 B, W, T, S = 2, 3, 4, 5
 SOURCE = np.array([[5, 7, 4, 1, 0], [8, 1, 0, 0, 0]], np.int32)
 MASK = (SOURCE != 0)[:, None, None]
-X, MEMORY = (np.random.default_rng(n).normal(size=(B, length, 8)).astype(np.float32) for n, length in ((1, T), (2, S)))
+X, MEMORY = (
+    np.random.default_rng(n).normal(size=(B, length, 8)).astype(np.float32)
+    for n, length in ((1, T), (2, S))
+)
 
 
 def built(kind, hparams, **kwargs):
@@ -30,7 +33,9 @@ def built(kind, hparams, **kwargs):
 @NORMS
 def test_layer_equals_numpy(hparams):
     layer = built(DecoderLayer, hparams)
-    expected = oracle.decoder_layer(X, MEMORY, np.tril(np.ones((T, T), bool)), MASK[:, 0], weights(layer), hparams)
+    expected = oracle.decoder_layer(
+        X, MEMORY, np.tril(np.ones((T, T), bool)), MASK[:, 0], weights(layer), hparams
+    )
     np.testing.assert_allclose(layer(X, MEMORY, causal_mask(T), MASK), expected, atol=1e-5)
 
 
@@ -62,7 +67,9 @@ def test_a_position_depends_on_no_later_one():
     for position in range(T):
         changed = X.copy()
         changed[:, position] += 1
-        difference = np.abs(decoder(changed, MEMORY, MASK).numpy() - decoder(X, MEMORY, MASK).numpy()).max(axis=(0, 2))
+        difference = np.abs(
+            decoder(changed, MEMORY, MASK).numpy() - decoder(X, MEMORY, MASK).numpy()
+        ).max(axis=(0, 2))
         assert np.all(difference[:position] == 0) and np.all(difference[position:] > 1e-4)
 
 
@@ -89,7 +96,9 @@ def test_cached_steps_equal_the_whole(hparams):
     }
     for position in range(T):
         x, cache = decoder.step(beams[:, :, position], tf.constant(position), memories, MASK, cache)
-        assert [{name: tuple(part.shape) for name, part in layer.items()} for layer in cache["layers"]] == [shapes] * 2
+        assert [
+            {name: tuple(part.shape) for name, part in layer.items()} for layer in cache["layers"]
+        ] == [shapes] * 2
         for beam in range(W):
             np.testing.assert_allclose(x[:, beam], whole[beam][:, position], atol=1e-5)
 
@@ -97,7 +106,9 @@ def test_cached_steps_equal_the_whole(hparams):
 def test_dropout_only_with_seeds():
     decoder = built(Decoder, POST)
     plain, again = (decoder(X, MEMORY, MASK).numpy() for _ in range(2))
-    one, same, other = (decoder(X, MEMORY, MASK, seeds=DropoutSeeds(tf.constant([1, n]))).numpy() for n in (2, 2, 3))
+    one, same, other = (
+        decoder(X, MEMORY, MASK, seeds=DropoutSeeds(tf.constant([1, n]))).numpy() for n in (2, 2, 3)
+    )
     np.testing.assert_array_equal(plain, again)
     np.testing.assert_array_equal(one, same)
     assert np.any(one != plain) and np.any(one != other)
@@ -105,7 +116,9 @@ def test_dropout_only_with_seeds():
 
 def test_configuration():
     decoder = built(Decoder, PRE, name="decoder")
-    np.testing.assert_array_equal(twin(decoder, None, None, 8)(X, MEMORY, MASK), decoder(X, MEMORY, MASK))
+    np.testing.assert_array_equal(
+        twin(decoder, None, None, 8)(X, MEMORY, MASK), decoder(X, MEMORY, MASK)
+    )
     layer = built(DecoderLayer, POST, name="layer")
     arguments = X, MEMORY, causal_mask(T), MASK
     np.testing.assert_array_equal(twin(layer, None, None, 8)(*arguments), layer(*arguments))
@@ -118,7 +131,9 @@ def test_bfloat16(hparams):
     result = decoder(X, MEMORY, MASK)
     assert result.dtype == "bfloat16"
     np.testing.assert_allclose(
-        tf.cast(result, "float32"), oracle.decoder(X, MEMORY, MASK[:, 0], weights(decoder), hparams), atol=0.2
+        tf.cast(result, "float32"),
+        oracle.decoder(X, MEMORY, MASK[:, 0], weights(decoder), hparams),
+        atol=0.2,
     )
 
     cache = decoder.start_cache(B, W, T)

@@ -29,7 +29,9 @@ def test_a_share_is_zero_and_the_rest_scaled_up(rate):
 def test_the_mask_follows_from_seed_and_place_alone():
     layer, one, same, other = Dropout(0.5), seeds(7, 1), seeds(7, 1), seeds(7, 2)
     first, second = (layer(ONES, seeds=one).numpy() for _ in range(2))
-    assert np.mean(first == second) == pytest.approx(0.5, abs=0.02)  # each dropout of a pass has its own mask
+    assert np.mean(first == second) == pytest.approx(
+        0.5, abs=0.02
+    )  # each dropout of a pass has its own mask
     np.testing.assert_array_equal(layer(ONES, seeds=same), first)
     np.testing.assert_array_equal(layer(ONES, seeds=same), second)
     assert np.mean(layer(ONES, seeds=other).numpy() == first) == pytest.approx(0.5, abs=0.02)

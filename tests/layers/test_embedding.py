@@ -26,7 +26,9 @@ def encoding(kind, **kwargs):
 
 def test_embeds_times_the_root_of_d_model():
     layer = embedding()
-    np.testing.assert_allclose(layer(IDS), oracle.embed(IDS, weights(layer)["embeddings"]), atol=1e-6)
+    np.testing.assert_allclose(
+        layer(IDS), oracle.embed(IDS, weights(layer)["embeddings"]), atol=1e-6
+    )
 
 
 def test_padding_is_the_zero_vector_and_learns_nothing_from_it():
@@ -53,13 +55,17 @@ def test_initial_vectors_have_unit_variance():
 
 @pytest.mark.parametrize("d_model", [6, 7, 1])
 def test_sinusoids_interleave_sine_and_cosine(d_model):
-    np.testing.assert_allclose(sinusoids(np.arange(50), d_model), oracle.positions(50, d_model), atol=1e-5)
+    np.testing.assert_allclose(
+        sinusoids(np.arange(50), d_model), oracle.positions(50, d_model), atol=1e-5
+    )
 
 
 def test_sinusoids_of_the_paper_by_hand():
     table = sinusoids(np.arange(4), 4).numpy()
     np.testing.assert_allclose(table[0], [0, 1, 0, 1], atol=1e-7)
-    np.testing.assert_allclose(table[3], [np.sin(3), np.cos(3), np.sin(0.03), np.cos(0.03)], atol=1e-6)
+    np.testing.assert_allclose(
+        table[3], [np.sin(3), np.cos(3), np.sin(0.03), np.cos(0.03)], atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
@@ -105,4 +111,6 @@ def test_positions_are_exact_under_bfloat16(position):
     """bfloat16 holds whole numbers up to 256 only, so angles must be made in float32."""
     layer = PositionalEncoding(dtype="mixed_bfloat16")
     added = layer(tf.zeros((1, 1, D), "bfloat16"), tf.constant([position]))[0, 0]
-    np.testing.assert_allclose(tf.cast(added, "float32"), oracle.positions(position + 1, D)[-1], atol=0.005)
+    np.testing.assert_allclose(
+        tf.cast(added, "float32"), oracle.positions(position + 1, D)[-1], atol=0.005
+    )

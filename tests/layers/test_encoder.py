@@ -15,7 +15,9 @@ POST = HParams(num_encoder_layers=2, d_model=8, d_ff=12, num_heads=2, d_k=3, d_v
 PRE = POST.replace(norm="pre")
 NORMS = pytest.mark.parametrize("hparams", [POST, PRE], ids=["post", "pre"])
 
-IDS = np.array([[5, 7, 4, 1, 0], [8, 1, 0, 0, 0], [0, 0, 0, 0, 0]], np.int32)  # the last row: padding alone
+IDS = np.array(
+    [[5, 7, 4, 1, 0], [8, 1, 0, 0, 0], [0, 0, 0, 0, 0]], np.int32
+)  # the last row: padding alone
 X = np.random.default_rng(1).normal(size=(3, 5, 8)).astype(np.float32)
 MASK = (IDS != 0)[:, None, None]
 
@@ -63,7 +65,9 @@ def test_every_position_sees_every_other():
 def test_dropout_only_with_seeds():
     encoder = built(Encoder, POST)
     plain, again = (encoder(X, MASK).numpy() for _ in range(2))
-    one, same, other = (encoder(X, MASK, seeds=DropoutSeeds(tf.constant([1, n]))).numpy() for n in (2, 2, 3))
+    one, same, other = (
+        encoder(X, MASK, seeds=DropoutSeeds(tf.constant([1, n]))).numpy() for n in (2, 2, 3)
+    )
     np.testing.assert_array_equal(plain, again)
     np.testing.assert_array_equal(one, same)
     assert np.any(one != plain) and np.any(one != other)

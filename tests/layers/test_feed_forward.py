@@ -43,11 +43,15 @@ def test_dropout_is_after_the_relu():
 def test_configuration():
     layer = built(dropout=0.3, name="feed_forward")
     other, seed = twin(layer, None, None, 8), tf.constant([1, 2])
-    np.testing.assert_array_equal(layer(X, seeds=DropoutSeeds(seed)), other(X, seeds=DropoutSeeds(seed)))
+    np.testing.assert_array_equal(
+        layer(X, seeds=DropoutSeeds(seed)), other(X, seeds=DropoutSeeds(seed))
+    )
 
 
 def test_bfloat16():
     layer = built(dtype="mixed_bfloat16")
     assert_bfloat16(layer, layer, X)
     assert layer(X).dtype == "bfloat16"
-    np.testing.assert_allclose(tf.cast(layer(X), "float32"), oracle.feed_forward(X, weights(layer)), atol=0.05)
+    np.testing.assert_allclose(
+        tf.cast(layer(X), "float32"), oracle.feed_forward(X, weights(layer)), atol=0.05
+    )

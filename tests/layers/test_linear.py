@@ -28,7 +28,9 @@ def test_equals_dense(layer, x):
 
 def test_one_unknown_size_costs_no_operation(layer):
     kinds = [kind for kind, _ in operations(layer, tf.TensorSpec([None, 3, 8]))]
-    assert kinds.count("Reshape") == 2 and not {"Prod", "GatherV2", "Transpose", "ConcatV2"} & set(kinds)
+    assert kinds.count("Reshape") == 2 and not {"Prod", "GatherV2", "Transpose", "ConcatV2"} & set(
+        kinds
+    )
 
 
 def test_several_unknown_sizes(layer):

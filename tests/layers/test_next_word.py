@@ -16,7 +16,9 @@ def next_word():
 
 
 def test_places(next_word):
-    np.testing.assert_array_equal(next_word.places(INPUTS), [[0, 2, 3, 5, 5, 5], [0, 1, 1, 1, 1, 1]])
+    np.testing.assert_array_equal(
+        next_word.places(INPUTS), [[0, 2, 3, 5, 5, 5], [0, 1, 1, 1, 1, 1]]
+    )
 
 
 def test_scores_lose_with_the_distance(next_word):
@@ -30,4 +32,6 @@ def test_scores_lose_with_the_distance(next_word):
 
 
 def test_count(next_word):
-    np.testing.assert_array_equal(next_word.count(np.array([[3, 2, 3], [0, 1, 5]])), [[1, 0, 1], [0, 0, 0]])
+    np.testing.assert_array_equal(
+        next_word.count(np.array([[3, 2, 3], [0, 1, 5]])), [[1, 0, 1], [0, 0, 0]]
+    )

@@ -26,7 +26,9 @@ def squared(x):
 def test_equals_numpy(norm):
     layer = built(norm)
     np.testing.assert_allclose(
-        layer(X, sublayer=squared), oracle.residual(X.astype(np.float64), squared, weights(layer), norm), atol=1e-4
+        layer(X, sublayer=squared),
+        oracle.residual(X.astype(np.float64), squared, weights(layer), norm),
+        atol=1e-4,
     )
 
 
@@ -43,14 +45,18 @@ def test_dropout_is_on_the_sublayers_output_alone():
     assert 0 < zero.mean() < 1
     np.testing.assert_allclose((sums - X)[~zero], 2, atol=1e-5)
     expected = oracle.layer_norm(sums, oracle.below(weights(post), "layer_norm"))
-    np.testing.assert_allclose(post(X, sublayer=constant, seeds=DropoutSeeds(seed)), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        post(X, sublayer=constant, seeds=DropoutSeeds(seed)), expected, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_configuration(norm):
     layer = built(norm, 0.3, name="residual")
     other, seed = twin(layer, None, None, 8), tf.constant([1, 2])
-    np.testing.assert_array_equal(*(each(X, sublayer=squared, seeds=DropoutSeeds(seed)) for each in (layer, other)))
+    np.testing.assert_array_equal(
+        *(each(X, sublayer=squared, seeds=DropoutSeeds(seed)) for each in (layer, other))
+    )
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

@@ -19,7 +19,10 @@ POST = HParams(
 PRE = POST.replace(norm="pre", num_encoder_layers=1, num_decoder_layers=2)
 LEARNED = POST.replace(positions="learned")
 # Which symbols of the source begin words, and which of the target name them.
-WORDS = [symbol in (4, 5, 8) for symbol in range(13)], [symbol in (3, 6, 7, 9) for symbol in range(11)]
+WORDS = (
+    [symbol in (4, 5, 8) for symbol in range(13)],
+    [symbol in (3, 6, 7, 9) for symbol in range(11)],
+)
 # hparams, symbols of source and target, whether shared, words
 KINDS = {
     "post": (POST, 11, 11, True),
@@ -57,7 +60,9 @@ def test_logits_equal_numpy(model, kind):
     hparams, _, target_size, *rest = kind
     logits = model(INPUTS, TARGETS)
     assert logits.shape == (2, 4, target_size) and logits.dtype == "float32"
-    np.testing.assert_allclose(logits, oracle.transformer(INPUTS, TARGETS, weights(model), hparams, *rest), atol=2e-5)
+    np.testing.assert_allclose(
+        logits, oracle.transformer(INPUTS, TARGETS, weights(model), hparams, *rest), atol=2e-5
+    )
 
 
 def test_cached_steps_equal_the_whole(model):
@@ -90,12 +95,16 @@ def test_cache_follows_its_beams(model):
             cache = model.grow_cache(cache, 3 + position)
         logits, cache = model.step(last, tf.constant(position), memory, cache)
         for beam in range(3):
-            targets = np.concatenate([history[:, beam], np.full([2, 1], 9, np.int32)], axis=1)  # the last one is not seen
+            targets = np.concatenate(
+                [history[:, beam], np.full([2, 1], 9, np.int32)], axis=1
+            )  # the last one is not seen
             np.testing.assert_allclose(logits[:, beam], model(INPUTS, targets)[:, -1], atol=1e-5)
         parents = random.integers(0, 3, [2, 3])
         cache = model.reorder_cache(cache, tf.constant(parents, tf.int32))
         last = random.integers(2, 10, [2, 3]).astype(np.int32)
-        history = np.concatenate([np.take_along_axis(history, parents[:, :, None], axis=1), last[:, :, None]], axis=2)
+        history = np.concatenate(
+            [np.take_along_axis(history, parents[:, :, None], axis=1), last[:, :, None]], axis=2
+        )
 
 
 def test_a_symbol_changes_only_what_follows(post):
@@ -116,7 +125,9 @@ def test_padding_and_neighbours_change_nothing(post):
 
 
 def test_dropout_only_with_seeds(post):
-    one, same, other = (post(INPUTS, TARGETS, seeds=DropoutSeeds(tf.constant([1, n]))).numpy() for n in (2, 2, 3))
+    one, same, other = (
+        post(INPUTS, TARGETS, seeds=DropoutSeeds(tf.constant([1, n]))).numpy() for n in (2, 2, 3)
+    )
     np.testing.assert_array_equal(one, same)
     assert np.any(one != other) and np.any(one != post(INPUTS, TARGETS).numpy())
 
@@ -156,7 +167,9 @@ def test_each_variable_has_its_own_path(model):
 
 def test_embeddings_are_one_matrix_only_where_vocabularies_are_shared(model, kind):
     _, source_size, target_size, shared, *_ = kind
-    embeddings = {v.path.partition("/")[2]: v.shape for v in model.variables if v.path.endswith("embeddings")}
+    embeddings = {
+        v.path.partition("/")[2]: v.shape for v in model.variables if v.path.endswith("embeddings")
+    }
     assert embeddings == (
         {"embedding/embeddings": (target_size, model.hparams.d_model)}
         if shared
@@ -227,5 +240,7 @@ def test_parameters_are_those_of_table_3(change, millions):
 
 def test_parameters_by_hand():
     attention, feed_forward, norm = 4 * 512 * 512, 2 * 512 * 2048 + 2048 + 512, 2 * 512
-    layers = 6 * (attention + feed_forward + 2 * norm) + 6 * (2 * attention + feed_forward + 3 * norm)
+    layers = 6 * (attention + feed_forward + 2 * norm) + 6 * (
+        2 * attention + feed_forward + 3 * norm
+    )
     assert parameters(BASE, 37_000) == 37_000 * 512 + layers == 63_045_632

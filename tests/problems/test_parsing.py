@@ -4,17 +4,19 @@ import gzip
 
 import numpy as np
 import pytest
+from t2t_lite.problems import toy_parsing
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import Generated, MissingSplit
 from t2t_lite.errors import UserError
-from t2t_lite.problems import toy_parsing
 from t2t_lite.trees.treebank import Mixed, TreebankFiles
 
 registry.load_plugins()
 
-TREE = "( (S (NP-SBJ (NN Rain)) (VP (VBD fell)\n      (PP (IN on) (NP (DT the) (NN sea)))) (. .)))\n"
+TREE = (
+    "( (S (NP-SBJ (NN Rain)) (VP (VBD fell)\n      (PP (IN on) (NP (DT the) (NN sea)))) (. .)))\n"
+)
 CLEANED = "(TOP (S (NP (NN Rain)) (VP (VBD fell) (PP (IN on) (NP (DT the) (NN sea)))) (. .)))"
 SENTENCE = "Rain fell on the sea ."
 SYMBOLS = "(S (NP XX )NP (VP XX (PP XX (NP XX XX )NP )PP )VP XX )S"
@@ -26,7 +28,9 @@ def wsj(tmp_path):
         folder = tmp_path / "parsed" / "mrg" / "wsj" / f"{section:02}"
         folder.mkdir(parents=True)
         for number in (1, 2):
-            (folder / f"wsj_{section:02}{number:02}.mrg").write_text(TREE.replace("Rain", f"Rain{section}.{number}"))
+            (folder / f"wsj_{section:02}{number:02}.mrg").write_text(
+                TREE.replace("Rain", f"Rain{section}.{number}")
+            )
     return tmp_path
 
 
@@ -36,8 +40,13 @@ def sentences(problem, split):
 
 def test_wsj_sections(wsj):
     problem = registry.problem("wsj_parsing", raw_dir=str(wsj))
-    assert sentences(problem, "train") == [f"Rain{section}.{number}" for section in range(2, 22) for number in (1, 2)]
-    assert (sentences(problem, "dev"), sentences(problem, "test")) == (["Rain22.1", "Rain22.2"], ["Rain23.1", "Rain23.2"])
+    assert sentences(problem, "train") == [
+        f"Rain{section}.{number}" for section in range(2, 22) for number in (1, 2)
+    ]
+    assert (sentences(problem, "dev"), sentences(problem, "test")) == (
+        ["Rain22.1", "Rain22.2"],
+        ["Rain23.1", "Rain23.2"],
+    )
     upper = wsj / "PARSED"
     (wsj / "parsed").rename(upper)
     for file in upper.rglob("*.mrg"):
@@ -45,13 +54,18 @@ def test_wsj_sections(wsj):
     assert sentences(problem, "dev") == ["Rain22.1", "Rain22.2"]  # as older disks have it
     direct = registry.problem("wsj_parsing", raw_dir=str(upper / "mrg" / "wsj"))
     assert sentences(direct, "dev") == ["Rain22.1", "Rain22.2"]
-    assert problem.subwords() == 16_000 and registry.problem("wsj_parsing_semisup").subwords() == 32_000
+    assert (
+        problem.subwords() == 16_000
+        and registry.problem("wsj_parsing_semisup").subwords() == 32_000
+    )
     assert vars(problem.decoding) == {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
 
 
 def test_wsj_sections_in_a_file_each(tmp_path):
     for section in range(2, 24):
-        (tmp_path / f"{section:02}.trees").write_text(CLEANED.replace("Rain", f"Rain{section}") + "\n")
+        (tmp_path / f"{section:02}.trees").write_text(
+            CLEANED.replace("Rain", f"Rain{section}") + "\n"
+        )
     problem = registry.problem("wsj_parsing", raw_dir=str(tmp_path))
     assert (sentences(problem, "train")[-1], sentences(problem, "test")) == ("Rain21", ["Rain23"])
     (tmp_path / "22.trees").unlink()
@@ -74,15 +88,28 @@ def test_silver_is_mixed_in_by_the_stated_rule(wsj):
     silver = wsj / "silver.trees.gz"
     with gzip.open(silver, "wt") as file:
         file.writelines(f"(S (NP (NN silver{i})))\n" for i in range(90))
-    problem = registry.problem("wsj_parsing_semisup", raw_dir=str(wsj), silver=(str(silver),), silver_per_gold=2)
+    problem = registry.problem(
+        "wsj_parsing_semisup", raw_dir=str(wsj), silver=(str(silver),), silver_per_gold=2
+    )
     found = sentences(problem, "train")
     gold = [f"Rain{section}.{number}" for section in range(2, 22) for number in (1, 2)]
-    assert [name for name in found if name.startswith("silver")] == [f"silver{i}" for i in range(90)]
-    assert found[2::3] == (gold + gold)[:44]  # after every second silver tree, and anew after the 40th; the last is silver
+    assert [name for name in found if name.startswith("silver")] == [
+        f"silver{i}" for i in range(90)
+    ]
+    assert (
+        found[2::3] == (gold + gold)[:44]
+    )  # after every second silver tree, and anew after the 40th; the last is silver
     assert sentences(problem, "dev") == ["Rain22.1", "Rain22.2"]
-    few = sentences(registry.problem("wsj_parsing_semisup", raw_dir=str(wsj), silver=(str(silver),)), "train")
-    assert [name for name in few if name.startswith("Rain")] == gold  # none is left out, so the silver comes several times
-    assert few[:12] == [*(f"silver{i}" for i in range(10)), gold[0], "silver10"] and len(few) == 11 * 40
+    few = sentences(
+        registry.problem("wsj_parsing_semisup", raw_dir=str(wsj), silver=(str(silver),)), "train"
+    )
+    assert [
+        name for name in few if name.startswith("Rain")
+    ] == gold  # none is left out, so the silver comes several times
+    assert (
+        few[:12] == [*(f"silver{i}" for i in range(10)), gold[0], "silver10"]
+        and len(few) == 11 * 40
+    )
     mixed = problem.source("train")
     assert isinstance(mixed, Mixed) and mixed.fingerprint() != mixed.silver.fingerprint()
     empty = Mixed(TreebankFiles([silver]), Generated(lambda: iter([]), "nothing"), 2)
@@ -98,12 +125,16 @@ def test_own_files(tmp_path):
     bad = registry.problem("treebank", train=(str(tmp_path),))
     with pytest.raises(UserError, match=r"a\.trees:2: "):
         bad.source("train").check()
-    source = registry.problem("treebank", train=(str(tmp_path),), skip_bad_trees=True).source("train")
+    source = registry.problem("treebank", train=(str(tmp_path),), skip_bad_trees=True).source(
+        "train"
+    )
     assert isinstance(source, TreebankFiles)
     assert list(source.pairs()) == [(SENTENCE, CLEANED)] * 2 and source.skipped == 1
     assert str(source) == f"{tmp_path} (1 broken trees skipped)"
     (tmp_path / "deep.trees").write_text("(S " * 3000 + "(NN a)" + ")" * 3000)
-    [(sentence, tree)] = registry.problem("treebank", train=(str(tmp_path / "deep.trees"),)).source("train").pairs()
+    [(sentence, tree)] = (
+        registry.problem("treebank", train=(str(tmp_path / "deep.trees"),)).source("train").pairs()
+    )
     assert sentence == "a" and tree.count("(S ") == 3000
     (tmp_path / "deep.trees").unlink()
     with pytest.raises(MissingSplit, match="treebank has no dev split; give --dev"):
@@ -120,7 +151,9 @@ def test_texts_and_outputs():
     assert registry.problem("toy_parsing").texts(SENTENCE, CLEANED) == (SENTENCE, tags)
     problem = registry.problem("toy_parsing", tags="normalised")
     assert problem.texts(SENTENCE, CLEANED) == (SENTENCE, SYMBOLS)
-    assert problem.target_text(CLEANED.removeprefix("(TOP ").removesuffix(")")) == SYMBOLS  # a tree without TOP
+    assert (
+        problem.target_text(CLEANED.removeprefix("(TOP ").removesuffix(")")) == SYMBOLS
+    )  # a tree without TOP
     kept = registry.problem("toy_parsing", tags="kept", closing="plain")
     assert kept.texts(SENTENCE, CLEANED)[1] == "(S (NP NN ) (VP VBD (PP IN (NP DT NN ) ) ) . )"
     assert kept.output_text(kept.target_text(CLEANED), SENTENCE) == CLEANED
@@ -128,23 +161,33 @@ def test_texts_and_outputs():
         "(TOP (S (NP (T Rain)) (VP (T fell) (PP (T on) (NP (T the) (T sea)))) (T .)))"
     )
     assert problem.output_details(SYMBOLS, SENTENCE) == {"well_formed": True, "repairs": []}
-    assert problem.output_details("(S XX XX )S", SENTENCE) == {"well_formed": False, "repairs": ["4 words added"]}
+    assert problem.output_details("(S XX XX )S", SENTENCE) == {
+        "well_formed": False,
+        "repairs": ["4 words added"],
+    }
     with pytest.raises(UserError, match="unknown value of --tags 'keep'; nearest: kept"):
         registry.problem("toy_parsing", tags="keep")
 
 
-@pytest.mark.parametrize("line", ["( a )", "a  b\t c", "one\u00a0token \u2581 x", "([{", "-LRB- )", "f(x) [y]"])
+@pytest.mark.parametrize(
+    "line", ["( a )", "a  b\t c", "one\u00a0token \u2581 x", "([{", "-LRB- )", "f(x) [y]"]
+)
 def test_words_stay_intact(line):
     from t2t_lite.trees.reader import parse_tree, unescape
 
     problem = registry.problem("toy_parsing")
     leaves = parse_tree(problem.output_text("(S XX )S", line)).leaves()
-    assert [unescape(leaf) for leaf in leaves] == [unescape(word) for word in line.replace("\t", " ").split(" ") if word]
+    assert [unescape(leaf) for leaf in leaves] == [
+        unescape(word) for word in line.replace("\t", " ").split(" ") if word
+    ]
     assert not set("()[]{}\u2581") & set(problem.input_text(line))
 
 
 def test_raw_text_is_split_by_the_treebanks_rules():
-    assert registry.problem("toy_parsing").tokenize("It didn't (really) rain.") == "It did n't -LRB- really -RRB- rain ."
+    assert (
+        registry.problem("toy_parsing").tokenize("It didn't (really) rain.")
+        == "It did n't -LRB- really -RRB- rain ."
+    )
     with pytest.raises(UserError, match="reads raw text; expected no --tokenize"):
         registry.problem("spelled_numbers_ende").tokenize("text")
 
@@ -156,7 +199,8 @@ def test_drawings():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"closing": "plain"}, {"tags": "normalised"}, {"tags": "normalised", "closing": "plain"}]
+    "options",
+    [{}, {"closing": "plain"}, {"tags": "normalised"}, {"tags": "normalised", "closing": "plain"}],
 )
 def test_every_gold_tree_obeys_the_grammar(tmp_path, monkeypatch, options):
     """The mask never forbids the next symbol of a right tree, and counts the words that the tree has."""
@@ -166,7 +210,10 @@ def test_every_gold_tree_obeys_the_grammar(tmp_path, monkeypatch, options):
     problem = registry.problem("toy_parsing", data_dir=str(tmp_path), vocab_size=420, **options)
     vocabularies = prepare(problem, log=lambda text: None)
     assert not vocabularies.shared
-    assert all(symbol in vocabularies.target.pieces(range(vocabularies.target.size)) for symbol in ["\u2581(S", "\u2581(NP"])
+    assert all(
+        symbol in vocabularies.target.pieces(range(vocabularies.target.size))
+        for symbol in ["\u2581(S", "\u2581(NP"]
+    )
     sources, targets = zip(*problem.examples("train").pairs())
     inputs = tf.constant(_padded(vocabularies.source.encode_lines(sources)))
     symbols = _padded(vocabularies.target.encode_lines(targets))

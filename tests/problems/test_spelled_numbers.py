@@ -3,8 +3,6 @@
 import re
 
 import pytest
-
-from t2t_lite import registry
 from t2t_lite.problems.spelled_numbers import (
     CATEGORIES,
     PAIRS,
@@ -21,6 +19,8 @@ from t2t_lite.problems.spelled_numbers import (
     german_year,
     held_out,
 )
+
+from t2t_lite import registry
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,11 @@ def splits():
         (1000, "one thousand", "eintausend"),
         (1001, "one thousand one", "eintausendeins"),
         (2316, "two thousand three hundred sixteen", "zweitausenddreihundertsechzehn"),
-        (121_021, "one hundred twenty-one thousand twenty-one", "einhunderteinundzwanzigtausendeinundzwanzig"),
+        (
+            121_021,
+            "one hundred twenty-one thousand twenty-one",
+            "einhunderteinundzwanzigtausendeinundzwanzig",
+        ),
     ],
 )
 def test_numbers(n, en, de):
@@ -106,7 +110,11 @@ def test_years(year, en, de):
     "pair, en, de",
     [
         (calendar_day(21, "March"), "the twenty-first of March", "der einundzwanzigste März"),
-        (calendar_day(3, "May", 2007), "the third of May two thousand seven", "der dritte Mai zweitausendsieben"),
+        (
+            calendar_day(3, "May", 2007),
+            "the third of May two thousand seven",
+            "der dritte Mai zweitausendsieben",
+        ),
         (clock_time(1, 0), "one o'clock", "ein Uhr"),
         (clock_time(3, 15), "three fifteen", "drei Uhr fünfzehn"),
         (clock_time(1, 1), "one oh one", "ein Uhr eins"),
@@ -118,7 +126,11 @@ def test_years(year, en, de):
         (amount(1, 0, "euro"), "one euro", "ein Euro"),
         (amount(3, 50, "euro"), "three euros fifty", "drei Euro fünfzig"),
         (amount(1, 20, "pound"), "one pound twenty", "ein Pfund zwanzig"),
-        (amount(101, 1, "dollar"), "one hundred one dollars and one cent", "einhundertein Dollar und ein Cent"),
+        (
+            amount(101, 1, "dollar"),
+            "one hundred one dollars and one cent",
+            "einhundertein Dollar und ein Cent",
+        ),
     ],
 )
 def test_phrases(pair, en, de):
@@ -142,9 +154,17 @@ def test_examples(splits, en, de):
 
 
 def test_pairs_are_distinct_and_one_to_one(splits):
-    assert {split: len(pairs) for split, pairs in splits.items()} == {"train": 25_000, "dev": 500, "test": 1000}
+    assert {split: len(pairs) for split, pairs in splits.items()} == {
+        "train": 25_000,
+        "dev": 500,
+        "test": 1000,
+    }
     everything = [e for pairs in splits.values() for e in pairs]
-    assert len({e.english for e in everything}) == len({e.german for e in everything}) == len(everything)
+    assert (
+        len({e.english for e in everything})
+        == len({e.german for e in everything})
+        == len(everything)
+    )
 
 
 def test_compositions_are_unseen(splits):

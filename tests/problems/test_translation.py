@@ -1,13 +1,13 @@
 """Translation problems: the files they read, both directions, and what they say about missing ones."""
 
 import pytest
+from t2t_lite.problems import translation
+from t2t_lite.problems.translation import TranslationProblem
 
 from t2t_lite import registry
 from t2t_lite.data.sources import MissingSplit, TextFiles, TfdsTranslation, TsvFile
 from t2t_lite.errors import UserError
 from t2t_lite.problem import Problem
-from t2t_lite.problems import translation
-from t2t_lite.problems.translation import TranslationProblem
 
 registry.load_plugins()
 
@@ -17,7 +17,9 @@ def write_corpus(folder, names, lines=("one", "two")):
         (folder / name).write_text("".join(f"{name} {line}\n" for line in lines), encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["multi30k_ende", "multi30k_enfr", "text_pairs", "wmt14_ende", "wmt14_enfr"])
+@pytest.mark.parametrize(
+    "name", ["multi30k_ende", "multi30k_enfr", "text_pairs", "wmt14_ende", "wmt14_enfr"]
+)
 def test_registered_in_both_directions(name):
     forward, backward = registry.problem(name), registry.problem(name + "_rev")
     assert isinstance(forward, TranslationProblem) and type(forward) is type(backward)
@@ -34,14 +36,19 @@ def test_sizes_and_kinds_of_vocabulary():
         problem = registry.problem(name)
         return problem.subwords(), problem.subword_model, problem.shared_vocabulary
 
-    assert spec("multi30k_ende") == spec("multi30k_enfr") == spec("text_pairs") == (8_000, "bpe", True)
+    assert (
+        spec("multi30k_ende") == spec("multi30k_enfr") == spec("text_pairs") == (8_000, "bpe", True)
+    )
     assert spec("wmt14_ende") == (37_000, "bpe", True)
     assert spec("wmt14_enfr") == (32_000, "unigram", True)
     assert registry.problem("wmt14_ende", vocab_size=500).subwords() == 500
 
 
 def test_multi30k(tmp_path):
-    write_corpus(tmp_path, ["train.en", "train.fr", "val.en", "val.fr", "test_2016_flickr.en", "test_2016_flickr.fr"])
+    write_corpus(
+        tmp_path,
+        ["train.en", "train.fr", "val.en", "val.fr", "test_2016_flickr.en", "test_2016_flickr.fr"],
+    )
     problem = registry.problem("multi30k_enfr", raw_dir=str(tmp_path))
     for split, stem in (("train", "train"), ("dev", "val"), ("test", "test_2016_flickr")):
         assert list(problem.source(split).pairs())[1] == (f"{stem}.en two", f"{stem}.fr two")
@@ -52,13 +59,18 @@ def test_multi30k(tmp_path):
 
 
 def test_multi30k_says_what_is_missing(tmp_path):
-    with pytest.raises(UserError, match=r"multi30k_ende needs --raw_dir, .*train\.en\|de.*multi30k/dataset"):
+    with pytest.raises(
+        UserError, match=r"multi30k_ende needs --raw_dir, .*train\.en\|de.*multi30k/dataset"
+    ):
         registry.problem("multi30k_ende").source("train")
     with pytest.raises(UserError, match=r"--raw_dir .*nowhere: no such folder; .*multi30k/dataset"):
         registry.problem("multi30k_ende", raw_dir=str(tmp_path / "nowhere")).source("train")
     write_corpus(tmp_path, ["train.en", "train.fr"])
     problem = registry.problem("multi30k_ende", raw_dir=str(tmp_path))
-    missing = {"train": r"no train\.de \(or train\.de\.gz.*nearest in .*train\.en", "dev": r"no val\.en"}
+    missing = {
+        "train": r"no train\.de \(or train\.de\.gz.*nearest in .*train\.en",
+        "dev": r"no val\.en",
+    }
     for split, message in missing.items():
         with pytest.raises(MissingSplit, match=message) as error:
             problem.source(split)
@@ -67,14 +79,23 @@ def test_multi30k_says_what_is_missing(tmp_path):
 
 def test_multi30k_on_the_real_files(shared):
     problem = registry.problem("multi30k_ende", raw_dir=str(shared / "data" / "multi30k"))
-    assert [problem.source(split).check() for split in ("train", "dev", "test")] == [29_000, 1_014, 1_000]
+    assert [problem.source(split).check() for split in ("train", "dev", "test")] == [
+        29_000,
+        1_014,
+        1_000,
+    ]
 
 
 def test_text_pairs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     problem = registry.problem("text_pairs", train=["a.en", "a.de"], dev=["dev.tsv"])
-    assert isinstance(problem.source("train"), TextFiles) and isinstance(problem.source("dev"), TsvFile)
-    assert problem.train == (str(tmp_path / "a.en"), str(tmp_path / "a.de"))  # found from any folder
+    assert isinstance(problem.source("train"), TextFiles) and isinstance(
+        problem.source("dev"), TsvFile
+    )
+    assert problem.train == (
+        str(tmp_path / "a.en"),
+        str(tmp_path / "a.de"),
+    )  # found from any folder
     with pytest.raises(MissingSplit, match="text_pairs has no test split; give --test"):
         problem.source("test")
     for paths in (["a", "b", "c"], [], "a.tsv"):
@@ -92,7 +113,10 @@ def test_options_come_back_from_json(tmp_path):
 
 
 def test_wmt14_comes_from_tfds():
-    for name, config in (("wmt14_ende", "wmt14_translate/de-en"), ("wmt14_enfr", "wmt14_translate/fr-en")):
+    for name, config in (
+        ("wmt14_ende", "wmt14_translate/de-en"),
+        ("wmt14_enfr", "wmt14_translate/fr-en"),
+    ):
         problem = registry.problem(name, data_dir="somewhere")
         for split, theirs in (("train", "train"), ("dev", "validation"), ("test", "test")):
             source = problem.source(split)
@@ -102,10 +126,15 @@ def test_wmt14_comes_from_tfds():
 
 
 def test_wmt14_from_local_files(tmp_path, shared):
-    write_corpus(tmp_path, ["train.en", "train.de", "newstest2013.de-en.en", "newstest2013.en-de.de"])
+    write_corpus(
+        tmp_path, ["train.en", "train.de", "newstest2013.de-en.en", "newstest2013.en-de.de"]
+    )
     problem = registry.problem("wmt14_ende", raw_dir=str(tmp_path))
     assert next(problem.source("train").pairs()) == ("train.en one", "train.de one")
-    assert next(problem.source("dev").pairs()) == ("newstest2013.de-en.en one", "newstest2013.en-de.de one")
+    assert next(problem.source("dev").pairs()) == (
+        "newstest2013.de-en.en one",
+        "newstest2013.en-de.de one",
+    )
     with pytest.raises(MissingSplit, match=r"no newstest2014\.en .*statmt"):
         problem.source("test")
     for name in ("wmt14_ende", "wmt14_enfr"):

@@ -18,9 +18,13 @@ def translator(tmp_path_factory):
     """(its run, its ServedModel)."""
     registry.load_plugins()
     folder = tmp_path_factory.mktemp("translator")
-    vocabulary = Vocabulary.train([" ".join(random.Random(i).choices(WORDS, k=12)) for i in range(300)], 340)
+    vocabulary = Vocabulary.train(
+        [" ".join(random.Random(i).choices(WORDS, k=12)) for i in range(300)], 340
+    )
     problem = registry.problem("spelled_numbers_ende")
-    run = untrained_run(folder / "run", problem, Vocabularies(vocabulary, vocabulary, shared=True), ends=True)
+    run = untrained_run(
+        folder / "run", problem, Vocabularies(vocabulary, vocabulary, shared=True), ends=True
+    )
     return run, ServedModel(untrained_export(folder / "numbers", run, **SEARCH))
 
 
@@ -32,6 +36,10 @@ def parser(tmp_path_factory):
     problem = registry.problem("toy_parsing")
     pairs = [problem.texts(*pair) for pair, _ in zip(problem.source("train").pairs(), range(200))]
     source, target = ([pair[side] for pair in pairs] for side in (0, 1))
-    vocabularies = Vocabularies(Vocabulary.train(source, 420), Vocabulary.train(target, None, model_type="word"), shared=False)
+    vocabularies = Vocabularies(
+        Vocabulary.train(source, 420),
+        Vocabulary.train(target, None, model_type="word"),
+        shared=False,
+    )
     run = untrained_run(folder / "run", problem, vocabularies, ends=True, next_word="given")
     return run, ServedModel(untrained_export(folder / "parser", run, **SEARCH))

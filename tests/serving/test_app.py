@@ -38,7 +38,9 @@ class Answer:
         return json.loads(self.body, parse_constant=pytest.fail)
 
 
-async def ask(app, method: str, path: str, *parts: bytes, headers: dict | None = None, stays: bool = True) -> Answer:
+async def ask(
+    app, method: str, path: str, *parts: bytes, headers: dict | None = None, stays: bool = True
+) -> Answer:
     """One request, its body in parts; a client that does not stay goes after the last, and one without parts never sends one."""
     waiting = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
     if waiting:
@@ -101,7 +103,14 @@ class Client:
 @pytest.fixture
 def client(translator):
     """A service with small limits."""
-    limits = Limits(max_body_bytes=2000, max_lines=3, max_line_length=40, max_waiting_lines=3, max_batch_lines=1, timeout=0.2)
+    limits = Limits(
+        max_body_bytes=2000,
+        max_lines=3,
+        max_line_length=40,
+        max_waiting_lines=3,
+        max_batch_lines=1,
+        timeout=0.2,
+    )
     client = Client(Service(translator[1], limits))
     yield client
     client.runner.close()
@@ -139,7 +148,9 @@ class Held:
 @pytest.fixture
 def held(translator):
     held = Held(translator[1])
-    client = Client(Service(held, Limits(max_lines=3, max_waiting_lines=3, max_batch_lines=2, timeout=5)))
+    client = Client(
+        Service(held, Limits(max_lines=3, max_waiting_lines=3, max_batch_lines=2, timeout=5))
+    )
     yield client, held
     held.free.set()
     client.runner.close()
@@ -156,13 +167,18 @@ def test_the_decoders_texts_and_scores(kind, request, translator, parser):
         *((translator, LINES) if kind == "numbers" else (parser, SENTENCES)),
     )
     wanted = decoded(run, lines)
-    together, alone = client.predict(instances=lines), [client.predict(instances=[{"text": line}])[0] for line in lines]
+    together, alone = (
+        client.predict(instances=lines),
+        [client.predict(instances=[{"text": line}])[0] for line in lines],
+    )
     columns = client.predict(inputs=lines)
     assert columns["text"] == [found["text"] for found in together]
     for line, found, also, (best, *_) in zip(lines, together, alone, wanted, strict=True):
         assert found["text"] == also["text"] == best.text
         for value in (found, also):
-            assert (value["score"], value["log_prob"]) == pytest.approx((best.score, best.log_prob), abs=1e-4)
+            assert (value["score"], value["log_prob"]) == pytest.approx(
+                (best.score, best.log_prob), abs=1e-4
+            )
         if not line.strip():
             assert found == {"text": "", "score": 0, "log_prob": 0}
     assert len({found["text"] for found in together}) > 3
@@ -180,13 +196,21 @@ def test_n_best_has_no_places_without_a_hypothesis(kind, request, translator, pa
         assert value["text"] == [h.text for h in hypotheses]
         assert value["score"] == pytest.approx([h.score for h in hypotheses], abs=1e-4)
         assert value["log_prob"] == pytest.approx([h.log_prob for h in hypotheses], abs=1e-4)
-    assert [len(value["text"]) for value in found if value["text"] == [""]] == [1] * sum(not line.strip() for line in lines)
+    assert [len(value["text"]) for value in found if value["text"] == [""]] == [1] * sum(
+        not line.strip() for line in lines
+    )
 
 
 def test_strings_in_base64_and_the_default_signature(numbers):
     wanted = numbers.predict(instances=["a slow train", "\u6f22"])
-    coded = [{"b64": base64.b64encode(text.encode()).decode()} for text in ("a slow train", "\u6f22")]
-    assert numbers.predict("", instances=coded) == numbers.predict(instances=[{"text": text} for text in coded]) == wanted
+    coded = [
+        {"b64": base64.b64encode(text.encode()).decode()} for text in ("a slow train", "\u6f22")
+    ]
+    assert (
+        numbers.predict("", instances=coded)
+        == numbers.predict(instances=[{"text": text} for text in coded])
+        == wanted
+    )
     assert numbers.predict(inputs={"text": coded})["text"] == [value["text"] for value in wanted]
 
 
@@ -203,20 +227,31 @@ def test_ids_have_no_padding(numbers, translator):
 
 def test_score(numbers, translator):
     pairs = [("a slow train", "two bridges"), ("", "snow"), ("roofs", "")]
-    found = numbers.predict("score", instances=[{"text": text, "target": target} for text, target in pairs])
+    found = numbers.predict(
+        "score", instances=[{"text": text, "target": target} for text, target in pairs]
+    )
     wanted = t2t_lite.load(translator[0].path).score(pairs, alpha=SEARCH["alpha"])
     for value, hypothesis in zip(found, wanted, strict=True):
-        assert (value["score"], value["log_prob"]) == pytest.approx((hypothesis.score, hypothesis.log_prob), abs=1e-4)
+        assert (value["score"], value["log_prob"]) == pytest.approx(
+            (hypothesis.score, hypothesis.log_prob), abs=1e-4
+        )
     columns = numbers.predict("score", inputs=dict(zip(("text", "target"), zip(*pairs))))
     assert columns["score"] == pytest.approx([value["score"] for value in found], abs=1e-4)
 
 
 def test_attention_is_that_of_the_export_without_padding(numbers, translator):
-    rows = [{"text": "a slow train", "target": "two bridges over the snow"}, {"text": "roofs", "target": "far"}]
+    rows = [
+        {"text": "a slow train", "target": "two bridges over the snow"},
+        {"text": "roofs", "target": "far"},
+    ]
     found = numbers.predict("attention", instances=rows)
     for row, value in zip(rows, found, strict=True):
-        result = translator[1]._model.signatures["attention"](**{name: tf.constant([text]) for name, text in row.items()})
-        assert value["source_pieces"] == [piece.decode() for piece in result["source_pieces"][0].numpy()]
+        result = translator[1]._model.signatures["attention"](
+            **{name: tf.constant([text]) for name, text in row.items()}
+        )
+        assert value["source_pieces"] == [
+            piece.decode() for piece in result["source_pieces"][0].numpy()
+        ]
         assert value["target_pieces"][-1] == "</s>" and "" not in value["target_pieces"]
         np.testing.assert_allclose(value["attention"], result["attention"][0], atol=1e-5)
 
@@ -228,7 +263,9 @@ def test_a_parsers_targets_are_its_trees(trees, parser):
     [value] = trees.predict("attention", instances=[{"text": SENTENCES[0], "target": best["text"]}])
     symbols = parser[0].problem.target_text(best["text"]).split()
     assert [piece.lstrip("\u2581") for piece in value["target_pieces"]] == [*symbols, "</s>"]
-    status, error = trees.refusal({"signature_name": "score", "instances": [{"text": "a", "target": "(S"}]})
+    status, error = trees.refusal(
+        {"signature_name": "score", "instances": [{"text": "a", "target": "(S"}]}
+    )
     assert status == 400 and error.startswith("instances[0].target: tree: closing brackets missing")
 
 
@@ -240,19 +277,36 @@ def test_metadata(numbers, translator):
     assert found["model_spec"] == {"name": "numbers", "signature_name": "", "version": "1"}
     assert found["metadata"]["t2t_lite"] == about
     signatures = found["metadata"]["signature_def"]["signature_def"]
-    assert sorted(signatures) == ["attention", "ids", "metadata", "n_best", "score", "serving_default"]
+    assert sorted(signatures) == [
+        "attention",
+        "ids",
+        "metadata",
+        "n_best",
+        "score",
+        "serving_default",
+    ]
     text = signatures["score"]["inputs"]["text"]
-    assert text["dtype"] == "DT_STRING" and text["tensor_shape"]["dim"] == [{"size": "-1", "name": ""}]
+    assert text["dtype"] == "DT_STRING" and text["tensor_shape"]["dim"] == [
+        {"size": "-1", "name": ""}
+    ]
     assert numbers.get("/v1/models/numbers/versions/1/metadata").json == found
 
 
 def test_status_and_versions(numbers):
-    state = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+    state = {
+        "version": "1",
+        "state": "AVAILABLE",
+        "status": {"error_code": "OK", "error_message": ""},
+    }
     assert numbers.get("/v1/models/numbers").json == {"model_version_status": [state]}
     assert numbers.get("/v1/models/numbers/versions/1").json == {"model_version_status": [state]}
     assert numbers.get("/v1/models").json == {"models": ["numbers"]}
     answer = numbers.post("/versions/1:predict", {"instances": ["roofs"]})
-    assert answer.json["predictions"] == numbers.predict(instances=["roofs"]) == [pytest.approx(answer.json["predictions"][0])]
+    assert (
+        answer.json["predictions"]
+        == numbers.predict(instances=["roofs"])
+        == [pytest.approx(answer.json["predictions"][0])]
+    )
 
 
 def test_what_is_not_there_is_answered_with_what_is(numbers):
@@ -264,7 +318,9 @@ def test_what_is_not_there_is_answered_with_what_is(numbers):
         ("/page/nothing.js", "/"),
     ]:
         answer = numbers.get(path)
-        assert answer.status == 404 and answer.json["error"].startswith(f"no route {path!r}; nearest: ")
+        assert answer.status == 404 and answer.json["error"].startswith(
+            f"no route {path!r}; nearest: "
+        )
         assert near in answer.json["error"]
     answer = numbers.get("/v1/models/numbers:predict")
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
@@ -277,7 +333,9 @@ def test_ten_thousand_lines_in_one_request(numbers):
     kinds = {line: value for line, value in zip(lines, found)}
     assert len(found) == 10_000 and len(kinds) < 31
     for line, value in zip(lines, found):
-        assert value["text"] == kinds[line]["text"] and value["score"] == pytest.approx(kinds[line]["score"], abs=1e-4)
+        assert value["text"] == kinds[line]["text"] and value["score"] == pytest.approx(
+            kinds[line]["score"], abs=1e-4
+        )
     assert numbers.metric("t2t_waiting_lines") == 0
 
 
@@ -285,10 +343,18 @@ def test_two_thousand_words(numbers):
     [value] = numbers.predict(instances=["snow on far roofs " * 500])
     assert np.isfinite(value["score"])
     status, error = numbers.refusal({"instances": ["a", "\U0001f600" * (MAX_SUBWORDS // 4 + 1)]})
-    assert status == 400 and re.fullmatch(r"instances\[1\].text: 6,00\d sub-words; expected at most 6,000", error)
+    assert status == 400 and re.fullmatch(
+        r"instances\[1\].text: 6,00\d sub-words; expected at most 6,000", error
+    )
     text = "snow on far roofs " * 200
-    status, error = numbers.refusal({"signature_name": "attention", "instances": [{"text": text, "target": text}]})
-    assert status == 400 and error.startswith("attention: ") and error.endswith("expected at most 250,000 in a request")
+    status, error = numbers.refusal(
+        {"signature_name": "attention", "instances": [{"text": text, "target": text}]}
+    )
+    assert (
+        status == 400
+        and error.startswith("attention: ")
+        and error.endswith("expected at most 250,000 in a request")
+    )
 
 
 def test_a_body_nested_too_deeply_is_one_line():
@@ -302,32 +368,71 @@ def test_mistakes_are_one_line(client):
         (b"", "the body is not JSON: Expecting value: line 1 column 1 (char 0)"),
         (b'{"instances": ["\xff"]}', "the body is not UTF-8 (byte 16); expected JSON in UTF-8"),
         (b'{"instances": [NaN]}', "the body is not JSON: NaN is no number of JSON's"),
-        (b'{"instances": [' + b"1" * 1900 + b"]}", "instances[0].text: a number; expected a string"),
+        (
+            b'{"instances": [' + b"1" * 1900 + b"]}",
+            "instances[0].text: a number; expected a string",
+        ),
         ([], "the body is a list; expected a JSON object"),
         ({}, 'expected either "instances", a list of rows, or "inputs", columns'),
-        ({"instances": [], "inputs": []}, 'expected either "instances", a list of rows, or "inputs", columns'),
+        (
+            {"instances": [], "inputs": []},
+            'expected either "instances", a list of rows, or "inputs", columns',
+        ),
         ({"instance": ["a"]}, "unknown key 'instance'; nearest: instances"),
-        ({"signature_name": "nbest", "instances": ["a"]}, "unknown signature 'nbest'; nearest: n_best"),
+        (
+            {"signature_name": "nbest", "instances": ["a"]},
+            "unknown signature 'nbest'; nearest: n_best",
+        ),
         ({"signature_name": 1, "instances": ["a"]}, "signature_name: a number; expected a string"),
-        ({"instances": [{"b64": "/w=="}]}, "instances[0].text.b64: byte 0 is not UTF-8; expected UTF-8 text in base64"),
+        (
+            {"instances": [{"b64": "/w=="}]},
+            "instances[0].text.b64: byte 0 is not UTF-8; expected UTF-8 text in base64",
+        ),
         ({"inputs": [{"b64": "a"}]}, "inputs.text[0].b64: expected a string in base64"),
         ({"inputs": [{"b64": 1}]}, "inputs.text[0].b64: expected a string in base64"),
         ({"instances": "a"}, "instances: a string; expected a list"),
         ({"instances": ["a", None]}, "instances[1].text: null; expected a string"),
-        ({"instances": ["a", "\ud83d"]}, "instances[1].text: '\\ud83d' is half a character (a lone surrogate); expected UTF-8"),
+        (
+            {"instances": ["a", "\ud83d"]},
+            "instances[1].text: '\\ud83d' is half a character (a lone surrogate); expected UTF-8",
+        ),
         ({"instances": ["a", "b" * 41]}, "instances[1].text: 41 characters; expected at most 40"),
-        ({"instances": ["a", {"texts": "b"}]}, "instances[1]: unknown input 'texts'; expected text"),
+        (
+            {"instances": ["a", {"texts": "b"}]},
+            "instances[1]: unknown input 'texts'; expected text",
+        ),
         ({"instances": ["a"] * 4}, "4 lines; expected at most 3 in a request"),
         ({"inputs": {"text": "a"}}, "inputs.text: a string; expected a list"),
         ({"inputs": {"text": ["a", True]}}, "inputs.text[1]: true or false; expected a string"),
-        ({**text, "instances": ["a"]}, "instances[0]: a string; expected an object of target and text"),
-        ({**text, "instances": [target, {"text": "a"}]}, "instances[1]: no target; expected target and text"),
+        (
+            {**text, "instances": ["a"]},
+            "instances[0]: a string; expected an object of target and text",
+        ),
+        (
+            {**text, "instances": [target, {"text": "a"}]},
+            "instances[1]: no target; expected target and text",
+        ),
         ({**text, "inputs": ["a"]}, "inputs: a list; expected an object of target and text"),
-        ({**text, "inputs": {"text": ["a"], "target": []}}, "inputs: columns of 0 and 1 values; expected as many in each"),
-        ({"signature_name": "ids", "inputs": [[3, 1], [3, 1.0]]}, "inputs.ids[1]: expected a list of whole numbers"),
-        ({"signature_name": "ids", "inputs": [[True, 1]]}, "inputs.ids[0]: expected a list of whole numbers"),
-        ({"signature_name": "ids", "inputs": [[3] * 41]}, "inputs.ids[0]: 41 ids; expected at most 40"),
-        ({"signature_name": "metadata", "inputs": ["a"]}, "inputs: a list; expected an object of nothing"),
+        (
+            {**text, "inputs": {"text": ["a"], "target": []}},
+            "inputs: columns of 0 and 1 values; expected as many in each",
+        ),
+        (
+            {"signature_name": "ids", "inputs": [[3, 1], [3, 1.0]]},
+            "inputs.ids[1]: expected a list of whole numbers",
+        ),
+        (
+            {"signature_name": "ids", "inputs": [[True, 1]]},
+            "inputs.ids[0]: expected a list of whole numbers",
+        ),
+        (
+            {"signature_name": "ids", "inputs": [[3] * 41]},
+            "inputs.ids[0]: 41 ids; expected at most 40",
+        ),
+        (
+            {"signature_name": "metadata", "inputs": ["a"]},
+            "inputs: a list; expected an object of nothing",
+        ),
         *(
             (
                 {"signature_name": "ids", "inputs": [row]},
@@ -337,7 +442,11 @@ def test_mistakes_are_one_line(client):
         ),
     ]:
         assert client.refusal(message) == (400, error)
-    assert client.predict(instances=[]) == [] and client.predict(inputs=[]) == {"text": [], "score": [], "log_prob": []}
+    assert client.predict(instances=[]) == [] and client.predict(inputs=[]) == {
+        "text": [],
+        "score": [],
+        "log_prob": [],
+    }
 
 
 def test_what_the_model_refuses_is_a_mistake(translator):
@@ -349,7 +458,10 @@ def test_a_body_too_large_is_refused_and_not_kept(client):
     path = f"{client.model}:predict"
     for parts in ([b" " * 2001], [b" " * 500] * 5, [b" " * 100_000] * 20):
         answer = client.runner.run(ask(client.app, "POST", path, *parts))
-        assert (answer.status, answer.json["error"]) == (413, "the body is too large; expected at most 2,000 bytes")
+        assert (answer.status, answer.json["error"]) == (
+            413,
+            "the body is too large; expected at most 2,000 bytes",
+        )
     asking = {"Expect": "100-continue", "Content-Length": "2001"}
     answer = client.runner.run(ask(client.app, "POST", path, headers=asking))  # not even read
     assert answer.status == 413
@@ -385,7 +497,9 @@ def test_a_client_that_has_gone_costs_no_work(held):
 
     async def script():
         path = f"{client.model}:predict"
-        first = asyncio.create_task(ask(client.app, "POST", path, json.dumps({"instances": ["a"]}).encode()))
+        first = asyncio.create_task(
+            ask(client.app, "POST", path, json.dumps({"instances": ["a"]}).encode())
+        )
         await asyncio.to_thread(model.begun.wait, 20)
         gone = await ask(client.app, "POST", path, body, stays=False)
         assert gone.status == 499 and client.service._batcher.waiting == 0
@@ -402,7 +516,9 @@ def test_stopping(held):
 
     async def script():
         path = f"{client.model}:predict"
-        unanswered = asyncio.create_task(ask(client.app, "POST", path, json.dumps({"instances": ["a"]}).encode()))
+        unanswered = asyncio.create_task(
+            ask(client.app, "POST", path, json.dumps({"instances": ["a"]}).encode())
+        )
         sending = asyncio.create_task(ask(client.app, "POST", path))
         await asyncio.to_thread(model.begun.wait, 20)
         client.service.stop(0.1)
@@ -410,7 +526,9 @@ def test_stopping(held):
 
     health, *others = client.runner.run(script())
     assert (health.status, health.json) == (503, {"status": "stopping"})
-    assert [(answer.status, answer.json["error"]) for answer in others] == [(503, "the server stops")] * 2
+    assert [(answer.status, answer.json["error"]) for answer in others] == [
+        (503, "the server stops")
+    ] * 2
 
 
 def test_an_error_of_ours_is_500(translator):
@@ -424,7 +542,13 @@ def test_an_error_of_ours_is_500(translator):
     async def script():
         with pytest.raises(KeyError):  # for the log
             await client.app(
-                {"type": "http", "method": "POST", "path": f"{client.model}:predict", "headers": [], "query_string": b""},
+                {
+                    "type": "http",
+                    "method": "POST",
+                    "path": f"{client.model}:predict",
+                    "headers": [],
+                    "query_string": b"",
+                },
                 receive,
                 send,
             )
@@ -440,7 +564,10 @@ def test_an_error_of_ours_is_500(translator):
 
     client.runner.run(script())
     client.runner.close()
-    assert (sent["status"], json.loads(sent["body"])) == (500, {"error": "internal error; the server's log says more"})
+    assert (sent["status"], json.loads(sent["body"])) == (
+        500,
+        {"error": "internal error; the server's log says more"},
+    )
 
 
 def test_draw(trees, numbers):
@@ -449,9 +576,15 @@ def test_draw(trees, numbers):
     assert (answer.status, answer.headers["content-type"]) == (200, "image/svg+xml")
     assert answer.body.startswith(b"<svg ") and answer.body.count(b"<text") == 8
     assert trees.refusal({"tree": "(S"}, ":draw")[0] == 400
-    assert trees.refusal({"tree": " "}, ":draw") == (400, "tree: empty; expected one, such as (S (NN cat))")
+    assert trees.refusal({"tree": " "}, ":draw") == (
+        400,
+        "tree: empty; expected one, such as (S (NN cat))",
+    )
     assert trees.refusal({}, ":draw") == (400, "tree: null; expected a string")
-    assert trees.refusal({"tree": "(S " * 3000 + "(X x)" + ")" * 3000}, ":draw") == (400, "tree: nested too deeply to be drawn")
+    assert trees.refusal({"tree": "(S " * 3000 + "(X x)" + ")" * 3000}, ":draw") == (
+        400,
+        "tree: nested too deeply to be drawn",
+    )
     status, error = numbers.refusal({"tree": tree}, ":draw")
     assert status == 404 and "problem spelled_numbers_ende are not trees" in error
 
@@ -470,7 +603,11 @@ def test_metrics_count_by_route_and_status(client):
 
 
 def test_no_number_that_json_does_not_have():
-    assert _value(np.float32(np.nan)) is None and _value(np.float32(-np.inf)) is None and _value(np.float32(0.5)) == 0.5
+    assert (
+        _value(np.float32(np.nan)) is None
+        and _value(np.float32(-np.inf)) is None
+        and _value(np.float32(0.5)) == 0.5
+    )
     assert _value(np.array([[1.5, np.inf], [0, 1]], np.float32)) == [[1.5, None], [0, 1]]
 
 

@@ -83,13 +83,21 @@ def test_small_requests_do_not_wait_for_large_ones(model):
         assert await large == [("text", number) for number in range(100)]
 
     serve(model, script)
-    assert [lines for _, lines in model.calls][:3] == [[0, 1, 2, 3], [4, "small", "x", 5], ["y", 6, 7, 8]]
+    assert [lines for _, lines in model.calls][:3] == [
+        [0, 1, 2, 3],
+        [4, "small", "x", 5],
+        ["y", 6, 7, 8],
+    ]
 
 
 def test_kinds_take_turns_and_never_share_a_call(model):
     async def script(batcher):
         model.free.clear()
-        tasks = [submit(batcher, *range(8), kind="a"), submit(batcher, *range(8), kind="b"), submit(batcher, 0, kind="c")]
+        tasks = [
+            submit(batcher, *range(8), kind="a"),
+            submit(batcher, *range(8), kind="b"),
+            submit(batcher, 0, kind="c"),
+        ]
         await begun(model, 1)
         model.free.set()
         await asyncio.gather(*tasks)
@@ -122,7 +130,10 @@ def test_long_lines_run_beside_short_ones_only(model):
             tasks.append(submit(batcher, line))
             await begun(model, calls)
         await asyncio.sleep(0.01)
-        assert [lines for _, lines in model.calls] == [["short"], ["l" * 70]] and batcher.waiting == 2
+        assert [lines for _, lines in model.calls] == [
+            ["short"],
+            ["l" * 70],
+        ] and batcher.waiting == 2
         model.free.set()
         await asyncio.gather(*tasks)
 
@@ -132,7 +143,10 @@ def test_long_lines_run_beside_short_ones_only(model):
 @pytest.mark.parametrize("workers", [1, 3])
 def test_every_request_gets_its_own_answers(model, workers):
     chooser = random.Random(1)
-    requests = [(chooser.choice("ab"), [chooser.random() for _ in range(chooser.randrange(12))]) for _ in range(200)]
+    requests = [
+        (chooser.choice("ab"), [chooser.random() for _ in range(chooser.randrange(12))])
+        for _ in range(200)
+    ]
 
     async def script(batcher):
         async def ask(kind, lines):
@@ -171,10 +185,18 @@ def test_an_error_is_only_its_own_requests(model):
         model.free.clear()
         first = submit(batcher, "first")
         await begun(model, 1)
-        good, bad, late = submit(batcher, "a", "b"), submit(batcher, "broken", "c", "d", "e", "f", "g"), submit(batcher, "h")
+        good, bad, late = (
+            submit(batcher, "a", "b"),
+            submit(batcher, "broken", "c", "d", "e", "f", "g"),
+            submit(batcher, "h"),
+        )
         await asyncio.sleep(0)
         model.free.set()
-        assert await first and await good == [("text", "a"), ("text", "b")] and await late == [("text", "h")]
+        assert (
+            await first
+            and await good == [("text", "a"), ("text", "b")]
+            and await late == [("text", "h")]
+        )
         with pytest.raises(ValueError, match="a broken line"):
             await bad
 
@@ -212,7 +234,12 @@ def test_long_lines_fill_a_call_sooner(model):
         await batcher.submit("text", ["aaa", "bb", "cccccccccccc", "d", "e", "f", "g", "h"])
 
     serve(model, script, weight=lambda kind, line: len(line) / 5)
-    assert [lines for _, lines in model.calls] == [["aaa", "bb"], ["cccccccccccc"], ["d", "e", "f", "g"], ["h"]]
+    assert [lines for _, lines in model.calls] == [
+        ["aaa", "bb"],
+        ["cccccccccccc"],
+        ["d", "e", "f", "g"],
+        ["h"],
+    ]
 
 
 def test_calls_are_observed(model):

@@ -23,7 +23,11 @@ class Transport:
 def paused(transport: Transport) -> _Connection:
     """A connection with a full buffer. Its client has 0.2 seconds."""
     connection = object.__new__(_Connection)
-    connection.loop, connection.timeout_keep_alive, connection.transport = asyncio.get_running_loop(), 0.2, transport
+    connection.loop, connection.timeout_keep_alive, connection.transport = (
+        asyncio.get_running_loop(),
+        0.2,
+        transport,
+    )
     connection.flow = types.SimpleNamespace(pause_writing=lambda: None, resume_writing=lambda: None)
     connection.pause_writing()
     return connection

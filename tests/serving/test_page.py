@@ -18,14 +18,21 @@ LONG = "nobody on board sees the snow on far roofs " * 5
 HOSTILE = "<script>window.hurt=1</script> <img src=x onerror=window.hurt=2> <svg/onload=window.hurt=3>&amp;\"'"
 SECONDS = 240  # on a busy machine
 CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(not (CHROMIUM and CHROMEDRIVER), reason="no chromium with its chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and CHROMEDRIVER), reason="no chromium with its chromedriver"
+)
 
 
 @pytest.fixture(scope="module")
 def browser():
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1100,1000"):
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--window-size=1100,1000",
+    ):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     browser = webdriver.Chrome(options, webdriver.ChromeService(CHROMEDRIVER))
@@ -37,7 +44,9 @@ def browser():
 def translating(translator):
     """The address of a server of the translator, with low limits."""
     run, _ = translator
-    with started(run.path.parent / "numbers", "--max_line_length", 400, "--max_body_bytes", 5000) as (_, port):
+    with started(
+        run.path.parent / "numbers", "--max_line_length", 400, "--max_body_bytes", 5000
+    ) as (_, port):
         yield f"http://127.0.0.1:{port}"
 
 
@@ -61,7 +70,9 @@ class Page:
     def wait(self) -> None:
         """Until all answers are there."""
         idle = "return document.querySelector('main').ariaBusy === 'false'"
-        WebDriverWait(self.browser, SECONDS, 0.05).until(lambda browser: browser.execute_script(idle))
+        WebDriverWait(self.browser, SECONDS, 0.05).until(
+            lambda browser: browser.execute_script(idle)
+        )
 
     def run(self, script: str, *arguments):
         return self.browser.execute_script(script, *arguments)
@@ -75,7 +86,10 @@ class Page:
 
     def texts(self, selector: str) -> list[str]:
         """Also what only a screen reader reads."""
-        return self.run("return [...document.querySelectorAll(arguments[0])].map((found) => found.textContent)", selector)
+        return self.run(
+            "return [...document.querySelectorAll(arguments[0])].map((found) => found.textContent)",
+            selector,
+        )
 
     def send(self, text: str) -> None:
         [source] = self.find("#source")
@@ -115,7 +129,9 @@ def line(translator):
     _, model = translator
     lines = [" ".join(random.Random(i).choices(LONG.split(), k=6)) for i in range(200)]
     for line, found in zip(lines, model("n_best", [{"text": line} for line in lines])):
-        if len(found["text"]) == 3 and all(len(text.split(" ")) == len(text.split()) > 1 for text in found["text"]):
+        if len(found["text"]) == 3 and all(
+            len(text.split(" ")) == len(text.split()) > 1 for text in found["text"]
+        ):
             return line
 
 
@@ -124,22 +140,36 @@ def hypotheses(model, line: str) -> dict[str, list]:
     return row
 
 
-def test_a_translation_with_its_alternatives_and_where_the_model_looked(page, translating, translator, line):
+def test_a_translation_with_its_alternatives_and_where_the_model_looked(
+    page, translating, translator, line
+):
     _, model = translator
     wanted = hypotheses(model, line)
     page.send(line)
-    assert page.texts("#output") == wanted["text"][:1] and page.text("#status").startswith("1 line in ")
-    assert page.text("#facts").split() == "version 1 problem spelled_numbers_ende set none beam size 3 alpha 0.8".split()
+    assert page.texts("#output") == wanted["text"][:1] and page.text("#status").startswith(
+        "1 line in "
+    )
+    assert (
+        page.text("#facts").split()
+        == "version 1 problem spelled_numbers_ende set none beam size 3 alpha 0.8".split()
+    )
     assert page.texts("#hypotheses label") == wanted["text"]
     for column, name in (2, "score"), (3, "log_prob"):
-        shown = [float(text.replace("\u2212", "-")) for text in page.texts(f"#hypotheses td:nth-child({column})")]
+        shown = [
+            float(text.replace("\u2212", "-"))
+            for text in page.texts(f"#hypotheses td:nth-child({column})")
+        ]
         np.testing.assert_allclose(shown, wanted[name], atol=6e-4)
     for number, text in enumerate(wanted["text"]):
         page.choose("#hypotheses", number)
         rows, columns, values = page.heat_map()
         assert rows == text.split() and columns == [*line.split(), "end"]
         np.testing.assert_allclose(values.sum(1), 100, atol=1)
-    assert page.run("return document.getElementById('layer').value") == str(model.metadata["attention_layer"]) == "0"
+    assert (
+        page.run("return document.getElementById('layer').value")
+        == str(model.metadata["attention_layer"])
+        == "0"
+    )
     page.find("#layer option")[1].click()
     rows, _, other = page.heat_map()
     assert rows == text.split() and abs(other - values).max() > 1
@@ -151,26 +181,42 @@ def test_pieces_are_joined_into_words(page, translator):
     """The sum over the pieces of an input word, the mean over those of an output word."""
     _, model = translator
     text = "far  roofs \U0001f600"
-    number, target = next((i, target) for i, target in enumerate(hypotheses(model, text)["text"]) if target.strip())
+    number, target = next(
+        (i, target) for i, target in enumerate(hypotheses(model, text)["text"]) if target.strip()
+    )
     page.send(text)
     page.choose("#hypotheses", number)
     [answer] = model("attention", [{"text": text, "target": target}])
     starts = [
-        [i for i, piece in enumerate(pieces) if i == 0 or piece == "</s>" or piece[0] == "\u2581" != pieces[i - 1]]
+        [
+            i
+            for i, piece in enumerate(pieces)
+            if i == 0 or piece == "</s>" or piece[0] == "\u2581" != pieces[i - 1]
+        ]
         for pieces in (answer["target_pieces"], answer["source_pieces"])
     ]
     sums = np.add.reduceat(answer["attention"][0], starts[1], axis=1)
-    means = [part.mean(0) for part in np.split(sums, starts[0][1:])][:-1]  # but for the end of the output
+    means = [part.mean(0) for part in np.split(sums, starts[0][1:])][
+        :-1
+    ]  # but for the end of the output
     rows, columns, values = page.heat_map()
-    assert columns == ["far", "roofs", "\U0001f600", "end"] and rows == [word for word in target.split(" ") if word]
+    assert columns == ["far", "roofs", "\U0001f600", "end"] and rows == [
+        word for word in target.split(" ") if word
+    ]
     np.testing.assert_allclose(values, 100 * np.array(means), atol=0.06)
 
 
 def test_several_lines_each_with_its_alternatives(page, translator, line):
     _, model = translator
     page.send(f"\n{line}\n \u3000\n{line} {line}\n")
-    once, twice = ([text or "(empty)" for text in hypotheses(model, text)["text"]] for text in (line, f"{line} {line}"))
-    assert page.texts("#output li") == ["", once[0], "", twice[0]] and page.texts("#hypotheses label") == once
+    once, twice = (
+        [text or "(empty)" for text in hypotheses(model, text)["text"]]
+        for text in (line, f"{line} {line}")
+    )
+    assert (
+        page.texts("#output li") == ["", once[0], "", twice[0]]
+        and page.texts("#hypotheses label") == once
+    )
     page.choose("#output", 1)
     assert page.texts("#hypotheses label") == twice
 
@@ -186,7 +232,11 @@ def test_the_heat_map_by_keyboard(page, line):
     (first, second, *_), (one, two, *_), values = page.heat_map()
     assert page.text("#reading") == f"{first} \u2190 {one}: {values[0, 0]:.1f} %"
     assert read(Keys.ARROW_RIGHT) == f"{first} \u2190 {two}: {values[0, 1]:.1f} %"
-    assert read(Keys.ARROW_DOWN) == read(Keys.ARROW_UP + Keys.ARROW_DOWN) == f"{second} \u2190 {two}: {values[1, 1]:.1f} %"
+    assert (
+        read(Keys.ARROW_DOWN)
+        == read(Keys.ARROW_UP + Keys.ARROW_DOWN)
+        == f"{second} \u2190 {two}: {values[1, 1]:.1f} %"
+    )
     assert read(Keys.ARROW_LEFT * 5) == f"{second} \u2190 {one}: {values[1, 0]:.1f} %"
     assert page.texts("#heat-map .read") == [one, second]
 
@@ -194,20 +244,27 @@ def test_the_heat_map_by_keyboard(page, line):
 def test_hostile_text_is_only_text(page, translating, line):
     page.send(HOSTILE)
     assert page.heat_map()[1] == [*HOSTILE.split(), "end"]
-    page.answer_with(200, {"predictions": [{"text": [HOSTILE] * 2, "score": [-1] * 2, "log_prob": [-2] * 2}]})
+    page.answer_with(
+        200, {"predictions": [{"text": [HOSTILE] * 2, "score": [-1] * 2, "log_prob": [-2] * 2}]}
+    )
     page.send(line)  # the same answer for attention, which it is not
     assert page.text("#output") == HOSTILE and page.texts("#hypotheses label") == [HOSTILE] * 2
     assert page.text("#error").startswith("The server's answer is not understood: ")
     page.answer_with(418, {"error": HOSTILE})
     page.send(line)
     assert page.text("#error") == f"Refused (418): {HOSTILE}"
-    assert page.find("main :is(script, svg, img[src='x'])") == [] and page.run("return window.hurt") is None
+    assert (
+        page.find("main :is(script, svg, img[src='x'])") == []
+        and page.run("return window.hurt") is None
+    )
     assert page.origins() == {translating}
 
 
 def test_errors_are_a_line_and_the_page_goes_on(page, line):
     def shown() -> str:
-        assert not any(part.is_displayed() for part in page.find("#output, #alternatives, #attention, #tree"))
+        assert not any(
+            part.is_displayed() for part in page.find("#output, #alternatives, #attention, #tree")
+        )
         return page.text("#error")
 
     page.send(line)
@@ -220,7 +277,11 @@ def test_errors_are_a_line_and_the_page_goes_on(page, line):
     assert shown() == "The server cannot be reached. Is it still running?"
     page.browser.delete_network_conditions()
     page.send(line)
-    assert page.text("#output") and page.find("#attention")[0].is_displayed() and not page.find("#error")[0].is_displayed()
+    assert (
+        page.text("#output")
+        and page.find("#attention")[0].is_displayed()
+        and not page.find("#error")[0].is_displayed()
+    )
     page.answer_with(503, {"error": "too many lines wait; try again later"}, {"Retry-After": "1"})
     page.send(line)
     assert shown() == "The server is busy, try again in 1 s: too many lines wait; try again later"
@@ -243,9 +304,13 @@ def test_trees(browser, parsing, parser):
         page.choose("#hypotheses", number)
         assert picture.is_displayed() and picture.get_attribute("alt") == tree
         size = "await arguments[0].decode(); return [arguments[0].naturalWidth, arguments[0].naturalHeight]"
-        width, height = re.match(r'<svg [^>]*width="([\d.]+)" height="([\d.]+)"', model.problem.svg(tree)).groups()
+        width, height = re.match(
+            r'<svg [^>]*width="([\d.]+)" height="([\d.]+)"', model.problem.svg(tree)
+        ).groups()
         np.testing.assert_allclose(
-            page.run(f"return (async () => {{ {size} }})()", picture), [float(width), float(height)], atol=1
+            page.run(f"return (async () => {{ {size} }})()", picture),
+            [float(width), float(height)],
+            atol=1,
         )
         rows, columns, values = page.heat_map()
         assert rows == model.problem.target_text(tree).split() and columns == [*line.split(), "end"]

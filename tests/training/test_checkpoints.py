@@ -11,13 +11,21 @@ import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 from t2t_lite.config import HParams
+from t2t_lite.devices import make_strategy
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.training import checkpoints
 from t2t_lite.training.checkpoints import (
-    MODEL, TRAINING, Checkpoints, arrays, average, load_arrays, model_variables, read_about, write_arrays
+    MODEL,
+    TRAINING,
+    Checkpoints,
+    arrays,
+    average,
+    load_arrays,
+    model_variables,
+    read_about,
+    write_arrays,
 )  # fmt: skip
-from t2t_lite.devices import make_strategy
 from t2t_lite.training.step import TrainStep
 
 HPARAMS = HParams(
@@ -29,7 +37,9 @@ HPARAMS = HParams(
 def live_variables():
     gc.collect()
     kinds = (tf.Variable, tf.distribute.DistributedValues)
-    return [thing for thing in gc.get_objects() if isinstance(thing, kinds) and hasattr(thing, "assign")]
+    return [
+        thing for thing in gc.get_objects() if isinstance(thing, kinds) and hasattr(thing, "assign")
+    ]
 
 
 class Training:
@@ -93,7 +103,9 @@ def test_no_variable_is_left_out(born, tmp_path):
     slots = {f"{slot}/{path}" for slot in ("m", "v") for path in trainable}
     assert rest == slots | {"step", "loss_scale", "good_updates"}
 
-    stored = [training.weights[name] for name in model] + [training.step.state()[name] for name in rest]
+    stored = [training.weights[name] for name in model] + [
+        training.step.state()[name] for name in rest
+    ]
     copies = [copy for variable in stored for copy in variable.values]  # one a replica
     named = set(map(id, stored + copies))
     assert [variable for variable in created if id(variable) not in named] == []
@@ -135,12 +147,17 @@ def test_resuming_continues_as_if_nothing_had_happened(training, resumed, tmp_pa
 
 
 def variables(value=0.0):
-    return {"kernel": tf.Variable(np.full((2, 3), value, np.float32)), "bias": tf.Variable(np.full(3, value + 0.5))}
+    return {
+        "kernel": tf.Variable(np.full((2, 3), value, np.float32)),
+        "bias": tf.Variable(np.full(3, value + 0.5)),
+    }
 
 
 def save(folder, *steps, keep=5):
     for step in steps:
-        Checkpoints(folder, keep).save(step, variables(step), {"step": tf.Variable(step)}, {"batch": step})
+        Checkpoints(folder, keep).save(
+            step, variables(step), {"step": tf.Variable(step)}, {"batch": step}
+        )
 
 
 def test_nothing_to_restore(tmp_path):
@@ -163,12 +180,17 @@ def test_so_many_are_kept_and_the_newest_two_can_be_resumed(tmp_path):
         steps = Checkpoints(tmp_path, 4).steps()
         assert [int(path.name[5:]) for path in steps] == list(range(max(1, step - 3), step + 1))
         assert all((path / MODEL).is_file() for path in steps)
-        assert [path.name for path in steps if (path / TRAINING).is_file()] == [path.name for path in steps[-2:]]
+        assert [path.name for path in steps if (path / TRAINING).is_file()] == [
+            path.name for path in steps[-2:]
+        ]
 
 
 def test_two_are_kept_at_least(tmp_path):
     save(tmp_path, 1, 2, 3, keep=0)
-    assert [path.name for path in Checkpoints(tmp_path, 0).steps()] == ["step-00000002", "step-00000003"]
+    assert [path.name for path in Checkpoints(tmp_path, 0).steps()] == [
+        "step-00000002",
+        "step-00000003",
+    ]
 
 
 def test_a_step_is_saved_once(tmp_path):
@@ -211,7 +233,9 @@ def test_average_is_the_mean(tmp_path):
     for step in range(1, 4):
         kernel = random.normal(size=(2, 3)).astype(np.float32)
         values.append(kernel)
-        write_arrays(tmp_path / f"{step}", {"kernel": kernel, "bias": np.float32([step])}, {"step": step})
+        write_arrays(
+            tmp_path / f"{step}", {"kernel": kernel, "bias": np.float32([step])}, {"step": step}
+        )
     average([tmp_path / name for name in "123"], tmp_path / "averaged")
     averaged = load_file(tmp_path / "averaged")
     np.testing.assert_allclose(averaged["kernel"], np.mean(np.float64(values), axis=0), rtol=1e-6)
@@ -221,7 +245,10 @@ def test_average_is_the_mean(tmp_path):
 
 def test_average_of_different_models(tmp_path):
     write_arrays(tmp_path / "a", {"kernel": np.zeros(3, np.float32)}, {"step": 1})
-    for name, values in {"b": {"bias": np.zeros(3, np.float32)}, "c": {"kernel": np.zeros(4, np.float32)}}.items():
+    for name, values in {
+        "b": {"bias": np.zeros(3, np.float32)},
+        "c": {"kernel": np.zeros(4, np.float32)},
+    }.items():
         write_arrays(tmp_path / name, values, {"step": 1})
         with pytest.raises(UserError, match=f"{tmp_path / name}.*kernel"):
             average([tmp_path / "a", tmp_path / name], tmp_path / "averaged")
@@ -232,16 +259,30 @@ def test_average_of_different_models(tmp_path):
     "stored, message",
     [
         ({"kernel": np.zeros((2, 3))}, "missing ['bias']"),
-        ({"kernel": np.zeros((2, 3)), "bias": np.zeros(3), "gamma": np.zeros(3)}, "unexpected ['gamma']"),
-        ({"kernel": np.zeros((3, 2)), "bias": np.zeros(3)}, "kernel has shape (3, 2); expected (2, 3)"),
+        (
+            {"kernel": np.zeros((2, 3)), "bias": np.zeros(3), "gamma": np.zeros(3)},
+            "unexpected ['gamma']",
+        ),
+        (
+            {"kernel": np.zeros((3, 2)), "bias": np.zeros(3)},
+            "kernel has shape (3, 2); expected (2, 3)",
+        ),
     ],
 )
 def test_another_models_checkpoint(tmp_path, stored, message):
-    save_file({name: value.astype(np.float32) for name, value in stored.items()}, tmp_path / "a", {"about": "{}"})
+    save_file(
+        {name: value.astype(np.float32) for name, value in stored.items()},
+        tmp_path / "a",
+        {"about": "{}"},
+    )
     weights = variables(5.0)
     with pytest.raises(UserError) as error:
         load_arrays(tmp_path / "a", weights)
-    assert message in str(error.value) and str(tmp_path / "a") in str(error.value) and "\n" not in str(error.value)
+    assert (
+        message in str(error.value)
+        and str(tmp_path / "a") in str(error.value)
+        and "\n" not in str(error.value)
+    )
     assert all(np.all(variable.numpy() >= 5) for variable in weights.values())  # nothing was loaded
 
 
@@ -256,4 +297,6 @@ def test_no_checkpoint_or_none_at_all(tmp_path):
 def test_names_are_paths_below_the_model():
     """So that a model of another name, or loaded for decoding, finds its weights."""
     variable = SimpleNamespace(path="transformer/encoder/layer_0/kernel", value="value")
-    assert model_variables(SimpleNamespace(variables=[variable])) == {"encoder/layer_0/kernel": "value"}
+    assert model_variables(SimpleNamespace(variables=[variable])) == {
+        "encoder/layer_0/kernel": "value"
+    }

@@ -69,7 +69,9 @@ def test_what_is_only_reported_has_no_gradient():
 
 def test_parts_of_a_batch_add_up_to_the_whole():
     whole = label_smoothed_cross_entropy(LOGITS, TARGETS, 0.1)
-    parts = [label_smoothed_cross_entropy(LOGITS[i : i + 1], TARGETS[i : i + 1], 0.1) for i in range(B)]
+    parts = [
+        label_smoothed_cross_entropy(LOGITS[i : i + 1], TARGETS[i : i + 1], 0.1) for i in range(B)
+    ]
     assert len({float(part.tokens) for part in parts}) == B
     total = parts[0] + parts[1] + parts[2]
     assert isinstance(total, Loss)

@@ -28,7 +28,9 @@ def test_rsqrt_peaks_at_the_end_of_the_warmup():
     assert rates[39] == pytest.approx(rates[9] / 2, rel=1e-6)
 
 
-@pytest.mark.parametrize("name, factor, warmup", [("transformer_base_v1", 1.0, 4000), ("transformer_base_v2", 2.0, 8000)])
+@pytest.mark.parametrize(
+    "name, factor, warmup", [("transformer_base_v1", 1.0, 4000), ("transformer_base_v2", 2.0, 8000)]
+)
 def test_rsqrt_is_tensor2tensors(shared, name, factor, warmup):
     """Its 'legacy' schedule is Eq. 3; `global_step` is 0 at the first update, and ours counts from 1."""
     stored = json.loads((shared / "oracle/lr.json").read_text())
@@ -41,12 +43,17 @@ def test_constant():
     hparams = BASE.replace(schedule="constant", learning_rate=1e-3, warmup_steps=4)
     expected = np.array([0.25, 0.5, 0.75, 1, 1, 1]) * 1e-3
     np.testing.assert_allclose(learning_rate_of_steps(hparams, 6), expected, rtol=1e-6)
-    np.testing.assert_allclose(learning_rate_of_steps(hparams.replace(warmup_steps=0), 3), [1e-3] * 3, rtol=1e-6)
+    np.testing.assert_allclose(
+        learning_rate_of_steps(hparams.replace(warmup_steps=0), 3), [1e-3] * 3, rtol=1e-6
+    )
 
 
 def test_cosine():
     hparams = BASE.replace(schedule="cosine", learning_rate=1e-3, warmup_steps=10, train_steps=30)
-    expected = [min(1, step / 10) * 0.5 * (1 + math.cos(math.pi * max(0, step - 10) / 20)) for step in range(1, 31)]
+    expected = [
+        min(1, step / 10) * 0.5 * (1 + math.cos(math.pi * max(0, step - 10) / 20))
+        for step in range(1, 31)
+    ]
     rates = learning_rate_of_steps(hparams, 32)
     np.testing.assert_allclose(rates[:30], np.array(expected) * 1e-3, atol=1e-9)
     assert rates[9] == pytest.approx(1e-3) and rates[19] == pytest.approx(5e-4)
@@ -73,12 +80,18 @@ def gradients(step):
 
 def variables():
     random = np.random.default_rng(100)
-    return {name: tf.Variable(random.normal(size=shape).astype(np.float32)) for name, shape in SHAPES.items()}
+    return {
+        name: tf.Variable(random.normal(size=shape).astype(np.float32))
+        for name, shape in SHAPES.items()
+    }
 
 
 def state(adam, live):
     """Bytes, for no two floats to count as equal that are not the same."""
-    return {name: value.numpy().tobytes() for name, value in {**live, **adam.slots, "step": adam.step}.items()}
+    return {
+        name: value.numpy().tobytes()
+        for name, value in {**live, **adam.slots, "step": adam.step}.items()
+    }
 
 
 def test_adam_equals_numpy():

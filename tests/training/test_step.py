@@ -48,7 +48,9 @@ def new_step(replicas=1, *, xla=False, precision="float32", hparams=HPARAMS, see
     """-> (model, step, strategy)."""
     strategy = make_strategy(replicas)
     with strategy.scope():
-        model = randomise(Transformer(hparams, V, V, shared=True, dtype=POLICIES[precision], name="transformer"))
+        model = randomise(
+            Transformer(hparams, V, V, shared=True, dtype=POLICIES[precision], name="transformer")
+        )
         return model, TrainStep(model, hparams, strategy, seed=seed, xla=xla), strategy
 
 
@@ -59,7 +61,11 @@ def copies(strategy, variable):
 
 def everything(strategy, model, step):
     """{name: [value on each replica]} of all that an update may change, but the loss scale and its counter."""
-    slots = {name: value for name, value in step.state().items() if name not in ("loss_scale", "good_updates")}
+    slots = {
+        name: value
+        for name, value in step.state().items()
+        if name not in ("loss_scale", "good_updates")
+    }
     weights = {variable.path: variable.value for variable in model.variables}
     return {name: copies(strategy, variable) for name, variable in {**weights, **slots}.items()}
 
@@ -73,7 +79,9 @@ class Trained(NamedTuple):
 def record_gradients(model, step, strategy):
     """-> variables that hold, after each update, the gradients that the optimiser was given."""
     with strategy.scope():
-        recorded = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in model.trainable_variables]
+        recorded = [
+            tf.Variable(tf.zeros(v.shape), trainable=False) for v in model.trainable_variables
+        ]
     apply = step.optimizer.apply
 
     def record_and_apply(gradients, finite):
@@ -134,7 +142,9 @@ def test_one_device_has_the_gradients_of_the_plain_formula():
         log_probs = tf.nn.log_softmax(model(inputs, targets))
         wanted = tf.one_hot(targets, V) * 0.9 + 0.1 / V
         real = tf.cast(targets != 0, tf.float32)
-        loss = -tf.reduce_sum(tf.reduce_sum(wanted * log_probs, axis=-1) * real) / tf.reduce_sum(real)
+        loss = -tf.reduce_sum(tf.reduce_sum(wanted * log_probs, axis=-1) * real) / tf.reduce_sum(
+            real
+        )
     plain = [tf.convert_to_tensor(gradient).numpy() for gradient in tape.gradient(loss, variables)]
     assert gradient_difference(one_device().gradients, plain) < 1e-5
     assert one_device().losses[0] == pytest.approx(float(loss), rel=1e-5)
@@ -162,7 +172,9 @@ def mean_of_replicas(step):
 
     def wrong(*arguments):
         loss, gradients = right(*arguments)
-        return loss._replace(tokens=tf.constant(1.0)), [gradient / loss.tokens for gradient in gradients]
+        return loss._replace(tokens=tf.constant(1.0)), [
+            gradient / loss.tokens for gradient in gradients
+        ]
 
     step.gradients = wrong
 
@@ -177,7 +189,9 @@ def one_replica_alone(step):
 
     def wrong(*arguments):
         me = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return tf.nest.map_structure(lambda value: value * tf.cast(me == 1, value.dtype), right(*arguments))
+        return tf.nest.map_structure(
+            lambda value: value * tf.cast(me == 1, value.dtype), right(*arguments)
+        )
 
     step.gradients = wrong
 
@@ -201,9 +215,14 @@ def slices(micro_batches=1):
 
 def must_compile(step, strategy):
     """Whether a function that XLA must compile is called in the graph of a whole update."""
-    shares = [strategy.experimental_distribute_values_from_function(lambda _: side) for side in slices()[:2]]
+    shares = [
+        strategy.experimental_distribute_values_from_function(lambda _: side)
+        for side in slices()[:2]
+    ]
     graph = step._update.get_concrete_function(*shares).graph.as_graph_def()
-    called = {node.attr["f"].func.name for node in graph.node if node.op.endswith("PartitionedCall")}
+    called = {
+        node.attr["f"].func.name for node in graph.node if node.op.endswith("PartitionedCall")
+    }
     compiled = [f.signature.name for f in graph.library.function if f.attr["_XlaMustCompile"].b]
     return bool(called.intersection(compiled))
 
@@ -237,7 +256,9 @@ def test_float16_overflow_on_the_second_replica_alone_changes_nothing_on_either(
     step.loss_scale.assign(2.0**12)
     inputs, targets = (np.full((2, 1, 8, length), 5, np.int32) for length in (S, T))
     targets[0] = 0
-    targets[0, 0, 0, 0] = 5  # the first replica has one symbol, the second 48, whose gradients add up
+    targets[0, 0, 0, 0] = (
+        5  # the first replica has one symbol, the second 48, whose gradients add up
+    )
     for replica, finite in enumerate((True, False)):
         arguments = (tf.constant(side[replica]) for side in (inputs, targets))
         _, gradients = step.gradients(*arguments, tf.constant([1, 0]), step.loss_scale.read_value())
@@ -277,7 +298,10 @@ def test_float16_gradients_are_those_of_float32_without_the_scale():
     reduced = record_gradients(model, step, strategy)
     step.loss_scale.assign(64.0)
     assert step(*(cut(side, 1, 1) for side in batch(0))).applied
-    assert gradient_difference([gradient.numpy() for gradient in reduced], one_device().gradients) < 0.05
+    assert (
+        gradient_difference([gradient.numpy() for gradient in reduced], one_device().gradients)
+        < 0.05
+    )
 
 
 DROPPING = HPARAMS.replace(dropout=0.5)
@@ -295,7 +319,9 @@ def test_each_replica_and_step_has_its_own_dropout():
         return loss, gradients
 
     step.gradients = record
-    step.optimizer.apply = lambda gradients, finite: step.optimizer.step.assign_add(1)  # the weights stay
+    step.optimizer.apply = lambda gradients, finite: step.optimizer.step.assign_add(
+        1
+    )  # the weights stay
     inputs, targets = (np.stack([cut(side, 1, 1)[0]] * 2) for side in batch(0))  # the same on both
     losses = []
     for update in (0, 1, 0):
@@ -314,7 +340,11 @@ def test_each_micro_batch_has_its_own_dropout():
     for place in (0, 1, 2, 0):
         alone = np.zeros((3, N, T), np.int32)
         alone[place] = targets[0]
-        losses.append(float(step.gradients(tf.repeat(inputs, 3, axis=0), tf.constant(alone), *rest)[0].smoothed))
+        losses.append(
+            float(
+                step.gradients(tf.repeat(inputs, 3, axis=0), tf.constant(alone), *rest)[0].smoothed
+            )
+        )
     assert len(set(losses[:3])) == 3
     assert losses[3] == losses[0]
 
@@ -322,7 +352,10 @@ def test_each_micro_batch_has_its_own_dropout():
 def test_the_same_seed_gives_the_same_losses():
     def losses(seed):
         _, step, _ = new_step(hparams=DROPPING, seed=seed)
-        return [float(step(*(cut(side, 1, 1) for side in batch(update))).loss.smoothed) for update in range(4)]
+        return [
+            float(step(*(cut(side, 1, 1) for side in batch(update))).loss.smoothed)
+            for update in range(4)
+        ]
 
     first = losses(1)
     assert losses(1) == first
@@ -333,7 +366,9 @@ def test_shapes_share_a_trace():
     """Buckets differ in rows and lengths: the second shape makes the trace for all."""
     _, step, _ = new_step()
     for rows, source, target in ((4, 5, 6), (2, 8, 7), (1, 3, 9), (3, 9, 2)):
-        report = step(np.full((1, 1, rows, source), 3, np.int32), np.full((1, 1, rows, target), 4, np.int32))
+        report = step(
+            np.full((1, 1, rows, source), 3, np.int32), np.full((1, 1, rows, target), 4, np.int32)
+        )
         assert report.loss.tokens == rows * target
     assert step._update.experimental_get_tracing_count() == 2
 
@@ -342,7 +377,9 @@ def test_report():
     _, step, _ = new_step(hparams=HPARAMS.replace(warmup_steps=4))
     inputs, targets = (cut(side, 1, 1) for side in batch(0))
     reports = [step(inputs, targets) for _ in range(5)]
-    np.testing.assert_allclose([r.learning_rate for r in reports], np.array([0.25, 0.5, 0.75, 1, 1]) * 1e-3, rtol=1e-6)
+    np.testing.assert_allclose(
+        [r.learning_rate for r in reports], np.array([0.25, 0.5, 0.75, 1, 1]) * 1e-3, rtol=1e-6
+    )
     assert {float(r.loss.tokens) for r in reports} == {np.count_nonzero(targets)}
     assert all(0 <= r.loss.correct <= r.loss.tokens and r.loss.nll > 0 for r in reports)
     assert step.step == 5

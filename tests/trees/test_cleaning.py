@@ -21,11 +21,20 @@ from t2t_lite.trees.reader import format_tree, parse_tree
         ("( (S (NN a)) (. .))", "(TOP (S (NN a)) (. .))"),
         # traces, and what is empty without them
         ("(S (NP-SBJ (-NONE- *)) (VP (VB go)))", "(TOP (S (VP (VB go))))"),
-        ("(S (VP (VB go)) (SBAR (WHNP-1 (-NONE- 0)) (S (NP (-NONE- *T*-1)))))", "(TOP (S (VP (VB go))))"),
+        (
+            "(S (VP (VB go)) (SBAR (WHNP-1 (-NONE- 0)) (S (NP (-NONE- *T*-1)))))",
+            "(TOP (S (VP (VB go))))",
+        ),
         ("(S (NP (NN a) (-NONE- *ICH*-2)))", "(TOP (S (NP (NN a))))"),
         # function tags and indices
-        ("(S-TPC-1 (NP-SBJ=2 (NN a)) (PP-LOC-PRD-TPC-3 (IN of)))", "(TOP (S (NP (NN a)) (PP (IN of))))"),
-        ("(S (PRT|ADVP (RP up)) (ADVP|PRT-CLR (RB on)) (NN|JJ so))", "(TOP (S (PRT (RP up)) (ADVP (RB on)) (NN so)))"),
+        (
+            "(S-TPC-1 (NP-SBJ=2 (NN a)) (PP-LOC-PRD-TPC-3 (IN of)))",
+            "(TOP (S (NP (NN a)) (PP (IN of))))",
+        ),
+        (
+            "(S (PRT|ADVP (RP up)) (ADVP|PRT-CLR (RB on)) (NN|JJ so))",
+            "(TOP (S (PRT (RP up)) (ADVP (RB on)) (NN so)))",
+        ),
         (
             "(S (-LRB- -LRB-) (-RRB- -RRB-) (: -) (- =) (PRP$ my))",
             "(TOP (S (-LRB- -LRB-) (-RRB- -RRB-) (: -) (- =) (PRP$ my)))",
@@ -47,20 +56,30 @@ def test_clean(text, cleaned):
 
 
 @pytest.mark.parametrize(
-    "text", ["( (S (NP-SBJ (-NONE- *)) (VP (-NONE- *?*))))", "(-NONE- *)", "(TOP)", "()", "( END_OF_TEXT_UNIT )"]
+    "text",
+    [
+        "( (S (NP-SBJ (-NONE- *)) (VP (-NONE- *?*))))",
+        "(-NONE- *)",
+        "(TOP)",
+        "()",
+        "( END_OF_TEXT_UNIT )",
+    ],
 )
 def test_nothing_left(text):
     assert clean(parse_tree(text)) is None
 
 
-@pytest.mark.parametrize("label", ["-LRB-", "-RSB-", "-NONE-", "-", "--", "=", "|", "-X-1", "NP", "", "``", "PRP$", "#"])
+@pytest.mark.parametrize(
+    "label", ["-LRB-", "-RSB-", "-NONE-", "-", "--", "=", "|", "-X-1", "NP", "", "``", "PRP$", "#"]
+)
 def test_labels_that_stay(label):
     assert bare_label(label) == label
 
 
 def test_deep_trees():
     assert (
-        format_tree(clean(parse_tree("(S-1 " * 5000 + "(NN a)" + ")" * 5000))) == "(TOP " + "(S " * 5000 + "(NN a)" + ")" * 5001
+        format_tree(clean(parse_tree("(S-1 " * 5000 + "(NN a)" + ")" * 5000)))
+        == "(TOP " + "(S " * 5000 + "(NN a)" + ")" * 5001
     )
 
 

@@ -19,7 +19,14 @@ def test_pretty():
 
 
 def test_pretty_never_cuts_words():
-    assert pretty(parse_tree(TREE)).splitlines()[-1].split() == ["internationalisation", "is", "<hard>", "&", '"long"', "."]
+    assert pretty(parse_tree(TREE)).splitlines()[-1].split() == [
+        "internationalisation",
+        "is",
+        "<hard>",
+        "&",
+        '"long"',
+        ".",
+    ]
 
 
 def texts(drawn: str) -> list[tuple[str, float, float]]:
@@ -28,7 +35,8 @@ def texts(drawn: str) -> list[tuple[str, float, float]]:
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     left, top, width, height = map(float, root.get("viewBox").split())
     found = [
-        (text.text or "", float(text.get("x")), float(text.get("y"))) for text in root.iter("{http://www.w3.org/2000/svg}text")
+        (text.text or "", float(text.get("x")), float(text.get("y")))
+        for text in root.iter("{http://www.w3.org/2000/svg}text")
     ]
     assert all(left < x < left + width and top < y < top + height for _, x, y in found)
     return found
@@ -36,15 +44,21 @@ def texts(drawn: str) -> list[tuple[str, float, float]]:
 
 def test_svg():
     found = texts(svg(parse_tree(TREE)))
-    assert sorted(text for text, _, _ in found) == sorted(TREE.replace("(", " ").replace(")", " ").split())
+    assert sorted(text for text, _, _ in found) == sorted(
+        TREE.replace("(", " ").replace(")", " ").split()
+    )
     places = {text: (x, y) for text, x, y in found}
     words = ["internationalisation", "is", "<hard>", "&", '"long"', "."]
-    for word, following in itertools.pairwise(words):  # in order, without touching: letters are about 7 pixels wide
+    for word, following in itertools.pairwise(
+        words
+    ):  # in order, without touching: letters are about 7 pixels wide
         assert places[following][0] - places[word][0] > 3.5 * (len(word) + len(following))
     assert places["TOP"][1] < places["S"][1] < places["NP"][1] == places["VP"][1] < places["NN"][1]
 
 
-@pytest.mark.parametrize("text", ["(TOP)", "(NN a)", "( (NN a))", "(NN \x01\x0c\ufffe]]>)", "(NN 漢字)", "(NN \u2028)"])
+@pytest.mark.parametrize(
+    "text", ["(TOP)", "(NN a)", "( (NN a))", "(NN \x01\x0c\ufffe]]>)", "(NN 漢字)", "(NN \u2028)"]
+)
 def test_odd_trees(text):
     tree = parse_tree(text)
     assert len(texts(svg(tree))) == len(tree.leaves()) + sum(1 for _ in tree.subtrees())

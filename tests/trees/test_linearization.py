@@ -11,13 +11,19 @@ from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.linearization import MAX_DEPTH, Kind, Linearization, t2t_symbols
 from t2t_lite.trees.reader import format_tree, parse_tree, read_trees
 
-FORMS = [Linearization(tags, closing) for tags in ("normalised", "kept") for closing in ("labelled", "plain")]
+FORMS = [
+    Linearization(tags, closing)
+    for tags in ("normalised", "kept")
+    for closing in ("labelled", "plain")
+]
 TREE = "(TOP (S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .)))"
 WORDS = ["the", "cat", "sleeps", "."]
 
 
 def normalised(tree: Tree) -> Tree:
-    return Tree("XX", tree) if isinstance(tree[0], str) else Tree(tree.label(), map(normalised, tree))
+    return (
+        Tree("XX", tree) if isinstance(tree[0], str) else Tree(tree.label(), map(normalised, tree))
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,7 +41,10 @@ def normalised(tree: Tree) -> Tree:
 def test_symbols(form, symbols):
     tree = parse_tree(TREE)
     assert form.symbols(tree) == symbols.split()
-    assert form.tree(symbols.split(), WORDS) == (tree if form.tags == "kept" else normalised(tree), [])
+    assert form.tree(symbols.split(), WORDS) == (
+        tree if form.tags == "kept" else normalised(tree),
+        [],
+    )
 
 
 ODD_TREES = [
@@ -86,7 +95,10 @@ def words_of(tree: Tree) -> list[str]:
         ("XX", [Kind("word", "XX")] * 4),
         ("-LRB-", [None] * 2 + [Kind("word", "-LRB-")] * 2),
         ("NN", [None] * 2 + [Kind("word", "NN")] * 2),
-        *((junk, [None] * 4) for junk in ("", " ", "(NP (NP", "NN)", "((", "()", ")NP)", "N N", "NN\n")),
+        *(
+            (junk, [None] * 4)
+            for junk in ("", " ", "(NP (NP", "NN)", "((", "()", ")NP)", "N N", "NN\n")
+        ),
     ],
 )
 def test_kind(symbol, kinds):
@@ -114,12 +126,16 @@ def test_kind(symbol, kinds):
 )  # fmt: skip
 def test_repairs(symbols, tree, repairs):
     found = Linearization().tree(symbols.split(" "), WORDS)
-    assert format_tree(normalised(found.tree)).replace("(XX ", "").replace(")", "") == f"(TOP {tree}".replace(")", "")
+    assert format_tree(normalised(found.tree)).replace("(XX ", "").replace(
+        ")", ""
+    ) == f"(TOP {tree}".replace(")", "")
     assert found.repairs == (["1 unknown symbol dropped"] if not symbols else []) + repairs
 
 
 def test_repairs_of_plain_closings():
-    found = Linearization("kept", "plain").tree([")", "(S", "(NP", "DT", "NN", ")", ")", ")", "VBZ", "(X", "(Y", "."], WORDS)
+    found = Linearization("kept", "plain").tree(
+        [")", "(S", "(NP", "DT", "NN", ")", ")", ")", "VBZ", "(X", "(Y", "."], WORDS
+    )
     assert format_tree(found.tree) == "(TOP (S (NP (DT the) (NN cat))) (VBZ sleeps) (X (Y (. .))))"
     assert found.repairs == ["2 closing brackets dropped", "2 brackets closed"]
 
@@ -164,7 +180,9 @@ def test_any_symbols_over_any_words(form):
         tree, repairs = form.tree(symbols, words)
         assert tree.label() == "TOP" and tree.leaves() == words
         assert all(
-            len(node) and (node.height() == 2) == isinstance(node[0], str) for node in tree.subtrees() if node is not tree
+            len(node) and (node.height() == 2) == isinstance(node[0], str)
+            for node in tree.subtrees()
+            if node is not tree
         )
         assert (repairs == []) == (form.symbols(tree) == symbols)
         assert form.tree(form.symbols(tree), words) == (tree, [])
@@ -216,7 +234,8 @@ def test_what_t2t_breaks_on(shared):
 
 
 @pytest.mark.parametrize(
-    "files, count", [("wsj_sample/*.mrg", 3914), ("genia/*.trees.gz", 17047), ("silver/gum.train.trees.gz", 10240)]
+    "files, count",
+    [("wsj_sample/*.mrg", 3914), ("genia/*.trees.gz", 17047), ("silver/gum.train.trees.gz", 10240)],
 )
 def test_real_treebanks(shared, files, count):
     """Every tree survives reading, writing, cleaning, linearizing and back."""

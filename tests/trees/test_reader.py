@@ -34,7 +34,9 @@ INDENTED = "\n( (S \n    (NP-SBJ (DT the) (NN cat) )\n    (VP (VBZ sleeps) )\n\n
 
 @pytest.mark.parametrize("name", ["a.mrg", "a.gz"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("start", ["", "\ufeff", "\n\n", ";; a comment\n*x*x*x*\n%% another\n# and one\n\n"])
+@pytest.mark.parametrize(
+    "start", ["", "\ufeff", "\n\n", ";; a comment\n*x*x*x*\n%% another\n# and one\n\n"]
+)
 def test_trees_over_many_lines(file, name, end, start):
     expected = ["( (S (NP-SBJ (DT the) (NN cat)) (VP (VBZ sleeps)) (. .)))", "( (NP (NN end)))"]
     assert lines(file((start + INDENTED.lstrip("\n")).replace("\n", end), name)) == expected
@@ -48,11 +50,17 @@ def test_trees_on_one_line(file):
 @pytest.mark.parametrize(
     "text, expected",
     [
-        ("(S\n(NP (DT the) (NN cat))\n(VP (VBZ sleeps))\n)\n" + DOG, [CAT, DOG]),  # nothing indented
+        (
+            "(S\n(NP (DT the) (NN cat))\n(VP (VBZ sleeps))\n)\n" + DOG,
+            [CAT, DOG],
+        ),  # nothing indented
         ("(\n(S (NN a))\n)\n(\n(S (NN b))\n)", ["( (S (NN a)))", "( (S (NN b)))"]),
         (f"{CAT}\n(S\n(NP (NN x)\n)\n)\n\n{DOG}", [CAT, "(S (NP (NN x)))", DOG]),
         ("(S\n(LST (-RRB- )))\n(NP (NN x))\n)", ["(S (LST (-RRB- -RRB-)) (NP (NN x)))"]),
-        ("   (TOP\n  (S (NN a)))\n(TOP (S (NN b)))", ["(TOP (S (NN a)))", "(TOP (S (NN b)))"]),  # the first line most
+        (
+            "   (TOP\n  (S (NN a)))\n(TOP (S (NN b)))",
+            ["(TOP (S (NN a)))", "(TOP (S (NN b)))"],
+        ),  # the first line most
         (f"  {CAT}\n  {DOG}\n", [CAT, DOG]),
     ],
 )
@@ -87,7 +95,11 @@ def test_markup_of_the_chinese_treebank(file):
         ("( S (NN a))", "S", ["a"]),
         ("(NN\n cat\n)", "NN", ["cat"]),
         ("(NP(DT the)(NN cat))", "NP", ["the", "cat"]),
-        ("  (S1 (. .) (-LRB- -LRB-) (`` ``) ('' '') (: --) )\n", "S1", [".", "-LRB-", "``", "''", "--"]),
+        (
+            "  (S1 (. .) (-LRB- -LRB-) (`` ``) ('' '') (: --) )\n",
+            "S1",
+            [".", "-LRB-", "``", "''", "--"],
+        ),
         ("(TOP (FRAG (X (SYM *)) (NP (NN x(y)))))", "TOP", ["*", "x(y)"]),
         (
             "(NP (NN (2R)-butane(di(ol))) (NN f(g(h(x)))) (NN a/b) (CD 1\\/2))",
@@ -95,7 +107,11 @@ def test_markup_of_the_chinese_treebank(file):
             ["(2R)-butane(di(ol))", "f(g(h(x)))", "a/b", "1\\/2"],
         ),
         ("(PRN (-LRB- () (NN b) (-RRB- )))", "PRN", ["-LRB-", "b", "-RRB-"]),
-        ("(NP (CD 1\u00a0000) (NN \u2028) (NN \x85ü) (NN [x]))", "NP", ["1\u00a0000", "\u2028", "\x85ü", "[x]"]),
+        (
+            "(NP (CD 1\u00a0000) (NN \u2028) (NN \x85ü) (NN [x]))",
+            "NP",
+            ["1\u00a0000", "\u2028", "\x85ü", "[x]"],
+        ),
         ("(NP-SBJ-1=2 (PRT|ADVP (RP up)) (-NONE- *T*-1))", "NP-SBJ-1=2", ["up", "*T*-1"]),
         ("(TOP)", "TOP", []),
         ("(  )", "", []),
@@ -106,15 +122,26 @@ def test_one_tree(text, label, words):
     assert type(tree) is Tree
     assert (tree.label(), tree.leaves()) == (label, words)
     line = format_tree(tree)
-    assert parse_tree(line).leaves() == [word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words]
+    assert parse_tree(line).leaves() == [
+        word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words
+    ]
     assert "\n" not in line and format_tree(parse_tree(line)) == line
-    if words and all(word.split() == [word] for word in words):  # NLTK's reader splits at the blanks of Unicode
+    if words and all(
+        word.split() == [word] for word in words
+    ):  # NLTK's reader splits at the blanks of Unicode
         assert Tree.fromstring(line) == parse_tree(line)
 
 
 def test_brackets_in_words_are_written_escaped():
     tree = Tree("NP", [Tree("NN", [word]) for word in ("(", ")", "a(b", "a(b)", ")(", "(a)")])
-    assert parse_tree(format_tree(tree)).leaves() == ["-LRB-", "-RRB-", "a-LRB-b", "a-LRB-b-RRB-", "-RRB--LRB-", "-LRB-a-RRB-"]
+    assert parse_tree(format_tree(tree)).leaves() == [
+        "-LRB-",
+        "-RRB-",
+        "a-LRB-b",
+        "a-LRB-b-RRB-",
+        "-RRB--LRB-",
+        "-LRB-a-RRB-",
+    ]
 
 
 def test_escapes():
@@ -158,13 +185,21 @@ BROKEN = [  # a file, the line in which its broken tree starts, the trees around
     (f"{CAT}\n(S (NP (NN a))\n{DOG}\n", 2, [CAT, DOG]),  # a bracket missing
     (f"{CAT}\n(S (NN a)))\n{DOG}\n", 2, [CAT, DOG]),  # one too many
     (f";;\n\n(S\n  (NN a)\n))\n{DOG}", 3, [DOG]),
-    (f"{CAT}\n\n( (S\n  (NN a b)\n  (NN c))\n\n{CAT}", 3, [CAT, CAT]),  # what follows in the broken tree goes too
+    (
+        f"{CAT}\n\n( (S\n  (NN a b)\n  (NN c))\n\n{CAT}",
+        3,
+        [CAT, CAT],
+    ),  # what follows in the broken tree goes too
     (f"( (S\n  (NP )\n  (NN c)))\n{CAT}", 1, [CAT]),
     (f"{CAT}\nnot a tree\n{DOG}", 2, [CAT, DOG]),
     (f"not a tree\n{DOG}", 1, [DOG]),
     (f"{CAT} (S (NN a)\n{DOG}", 1, [CAT, DOG]),
     (f"{CAT} (S\n (NN a b))\n{DOG}", 1, [CAT, DOG]),
-    (f"( (S\n  (NN a)))\n  (S\n (NN a b))\n{DOG}", 3, ["( (S (NN a)))", DOG]),  # a tree that is itself indented
+    (
+        f"( (S\n  (NN a)))\n  (S\n (NN a b))\n{DOG}",
+        3,
+        ["( (S (NN a)))", DOG],
+    ),  # a tree that is itself indented
     (f"{CAT}\n(S (NN a)", 2, [CAT]),
     (f"  {CAT}\n  (S (NN a)\n  {DOG}", 2, [CAT, DOG]),  # all is indented
     (f"{CAT}\n(TOP (NN a)\n(NP (NN b))\n{DOG}", 2, [CAT, "(NP (NN b))", DOG]),
@@ -187,7 +222,9 @@ def test_broken_tree_in_a_file(file, text, line, rest, end):
 
 def test_a_line_that_begins_as_the_broken_tree_before_it_is_another_tree(file):
     errors = []
-    assert lines(file(f"( (S (NN a))\n( (S (NN b))))\n{DOG}"), skip_bad=True, on_skip=errors.append) == [DOG]
+    assert lines(
+        file(f"( (S (NN a))\n( (S (NN b))))\n{DOG}"), skip_bad=True, on_skip=errors.append
+    ) == [DOG]
     assert [str(error).split(":")[1] for error in errors] == ["1", "2"]
 
 
@@ -195,7 +232,9 @@ def test_every_broken_tree_is_counted(file):
     path = file("".join(f"{CAT}\n(S (NN a)\n" for _ in range(50)), "a.trees.gz")
     errors = []
     assert lines(path, skip_bad=True, on_skip=errors.append) == [CAT] * 50
-    assert [str(error).split(":")[1] for error in errors] == [str(line) for line in range(2, 101, 2)]
+    assert [str(error).split(":")[1] for error in errors] == [
+        str(line) for line in range(2, 101, 2)
+    ]
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -212,7 +251,14 @@ def test_reads_as_it_goes(file):
 
 
 @pytest.mark.parametrize(
-    "text", ["(NN " + "(a" * 20000, "(NN " + "a" * 200000 + " (", "(a" * 20000, "(S " + " " * 20000, "(NN (a)" * 20000]
+    "text",
+    [
+        "(NN " + "(a" * 20000,
+        "(NN " + "a" * 200000 + " (",
+        "(a" * 20000,
+        "(S " + " " * 20000,
+        "(NN (a)" * 20000,
+    ],
 )
 def test_broken_text_takes_linear_time(text):
     start = time.process_time()
