@@ -167,3 +167,8 @@ class Drawing(Protocol):
 
     def svg(self, text: str) -> str:
         """An output as an SVG picture."""
+
+
+def grammar_of(problem: Problem, vocabularies):
+    """The grammar that a problem's outputs obey; None: they are free. `vocabularies`: Vocabularies."""
+    return problem.grammar(vocabularies) if isinstance(problem, Constrained) else None

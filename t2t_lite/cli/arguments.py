@@ -1,7 +1,6 @@
 """What all commands share: flags, their errors in one line, and the exit codes (0 done, 2 bad input)."""
 
 import argparse
-import contextlib
 import difflib
 import os
 import sys
@@ -9,7 +8,6 @@ from collections.abc import Callable
 
 from t2t_lite import __version__
 from t2t_lite.errors import UserError
-from t2t_lite.quiet import native_stderr_silenced
 
 # What tensor2tensor called it -> what it is called here.
 _T2T_FLAGS = {
@@ -86,13 +84,15 @@ def add_usr_dir(parser: Parser) -> None:
     )
 
 
-def add_unconstrained(parser) -> None:
-    """--unconstrained, of commands that search for outputs."""
-    parser.add_argument(
-        "--unconstrained",
-        action="store_true",
-        help="let the model write what it likes, where the problem has a grammar",
-    )
+def add_search(group) -> None:
+    """The flags of commands that search for outputs."""
+    add = group.add_argument
+    add("--beam_size", type=int, metavar="W", help="hypotheses that grow together; 1: greedy")
+    add("--alpha", type=float, metavar="A", help="length penalty ((5 + length) / 6)^A")
+    help = "sub-words an output may have beyond its input's"
+    add("--extra_length", type=int, metavar="N", help=help)
+    help = "let the model write what it likes, where the problem has a grammar"
+    add("--unconstrained", action="store_true", help=help)
 
 
 def add_problem(parser: Parser) -> None:
@@ -202,30 +202,6 @@ def registry_help(args) -> bool:
 
 def add_threads(parser, default: str = "all") -> None:
     parser.add_argument("--threads", type=int, metavar="N", help=f"of the CPU (default: {default})")
-
-
-def start_tensorflow(threads: int | None = None, *, together: bool = True) -> None:
-    """Imports TensorFlow, which no environment variable keeps from talking on stderr, quietly.
-
-    Args:
-        threads: how many it uses, on CPUs; None: all.
-        together: whether they share each operation. False: each has one thread, and that many run at the same time. It is
-            faster where several batches are at hand, since small operations gain little from a second thread.
-
-    """
-    if threads is not None and threads < 1:
-        raise UserError(f"--threads={threads}: expected at least 1")
-    with native_stderr_silenced():
-        import tensorflow
-
-        tensorflow.config.list_physical_devices()
-        with contextlib.suppress(
-            RuntimeError
-        ):  # it runs already, in a process that calls several commands
-            tensorflow.config.threading.set_intra_op_parallelism_threads(
-                (threads or 0) if together else 1
-            )
-            tensorflow.config.threading.set_inter_op_parallelism_threads(threads or 0)
 
 
 def log(text: str = "") -> None:

@@ -4,6 +4,7 @@ import sys
 
 from t2t_lite.cli import arguments
 from t2t_lite.errors import UserError
+from t2t_lite.runtime import start_tensorflow
 
 
 def parser() -> arguments.Parser:
@@ -25,7 +26,7 @@ def average_last() -> None:
     args = parser().parse_args()
     from t2t_lite.run import Run
 
-    arguments.start_tensorflow()
+    start_tensorflow()
     from t2t_lite.training.checkpoints import MODEL, average
 
     run = Run.open(args.output_dir, args.usr_dir)
@@ -44,4 +45,5 @@ def average_last() -> None:
 
 
 def main() -> None:
+    """The command t2t-avg-all."""
     sys.exit(arguments.run(average_last, "t2t-avg-all"))

@@ -4,6 +4,7 @@ import sys
 
 from t2t_lite.cli import arguments
 from t2t_lite.errors import UserError
+from t2t_lite.runtime import start_tensorflow
 
 _FORMATS = """\
 --format=saved_model: what DIR/<version>/ holds, for TensorFlow and tensorflow_text alone (import both, then
@@ -86,7 +87,7 @@ def export() -> None:
     from t2t_lite.run import Run
 
     run = Run.open(args.output_dir, args.usr_dir)
-    arguments.start_tensorflow()
+    start_tensorflow()
     options = {name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length")}
     if args.format == "saved_model":
         from t2t_lite.export import saved_model as module
@@ -105,4 +106,5 @@ def export() -> None:
 
 
 def main() -> None:
+    """The command t2t-exporter."""
     sys.exit(arguments.run(export, "t2t-exporter"))

@@ -7,6 +7,7 @@ import sys
 
 from t2t_lite.cli import arguments
 from t2t_lite.errors import UserError
+from t2t_lite.runtime import start_tensorflow
 from t2t_lite.serving.limits import Limits
 
 _ROUTES = """\
@@ -92,14 +93,14 @@ def serve() -> None:
             f'{error.name} is missing; expected an installation with pip install "t2t_lite[serve]"'
         ) from None
     listening = _listen(args.host, args.port)  # before the model is loaded, which takes longer
-    arguments.start_tensorflow(args.threads, together=False)
+    workers = start_tensorflow(args.threads, together=False)
     from t2t_lite.serving.app import Service, create_app
     from t2t_lite.serving.http import run
     from t2t_lite.serving.model import ServedModel
 
     model = ServedModel(args.export_dir, args.name, args.usr_dir)
     model("serving_default", [{"text": "The first call takes longer."}])
-    service = Service(model, limits)
+    service = Service(model, limits, workers)
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     run(
@@ -133,4 +134,5 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def main() -> None:
+    """The command t2t-server."""
     sys.exit(arguments.run(serve, "t2t-server"))

@@ -1,4 +1,4 @@
-"""What all formats share: how an export decodes, and its folder: numbered, whole and checked, or not there at all."""
+"""An export's folder: numbered, whole and checked, or not there at all."""
 
 import contextlib
 import json
@@ -11,30 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from t2t_lite.data.tokenizer import UNK, Vocabulary
-from t2t_lite.decoding.decoder import Search
 from t2t_lite.errors import UserError
-from t2t_lite.problem import Problem
-
-
-def chosen_search(
-    problem: Problem,
-    beam_size: int | None,
-    alpha: float | None,
-    extra_length: int | None,
-    n_best: int | None,
-    constrained: bool,
-) -> Search:
-    """How the export decodes: as the problem does, but for what is given. Raises UserError for bad values."""
-    defaults = problem.decoding
-    beam_size = defaults.beam_size if beam_size is None else beam_size
-    return Search(
-        beam_size,
-        defaults.alpha if alpha is None else alpha,
-        defaults.extra_length if extra_length is None else extra_length,
-        beam_size if n_best is None else n_best,
-        None,
-        constrained,
-    )
 
 
 def new_version(export_dir, version: int | None) -> Path:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies, Vocabulary
+from t2t_lite.data.tokenizer import EOS, PAD, Vocabulary
 from t2t_lite.decoding.beam_search import length_penalty
-from t2t_lite.decoding.decoder import BATCH_TOKENS, Search, row_tokens, run_search
+from t2t_lite.decoding.batches import BATCH_TOKENS
+from t2t_lite.decoding.search import Search, run_search
 from t2t_lite.evaluation.perplexity import SCORE_TOKENS, score_batch
 from t2t_lite.export.metadata import NO_SCORE
-from t2t_lite.models.transformer import Transformer
-from t2t_lite.problem import Problem
+from t2t_lite.problem import grammar_of
+from t2t_lite.translator import Translator
 
 # What Python's str.isspace calls blank, and so the decoder.
 _BLANK = r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
@@ -23,30 +24,24 @@ Tensors = dict[str, tf.Tensor]
 
 
 class Signatures:
-    """What an export can do. Each method takes a batch of any size, and all but `attention` work through it in
-    batches of bounded size.
+    """What an export can do.
+
+    Each method takes a batch of any size, and all but `attention` work through it in batches of
+    bounded size.
 
     Args:
-        model: Transformer.
-        vocabularies: Vocabularies.
-        problem: Problem; says how text becomes input (`input_texts`) and what grammar outputs obey. How an output becomes
-            text (`output_text`) is Python: the functions return what the model writes.
+        translator: Translator. Its problem says how text becomes input (`input_text_in_graph`) and
+            what grammar outputs obey. How an output becomes text (`output_text`) is Python: the
+            functions return what the model writes.
         search: Search; its n_best is the N of `n_best`.
 
     Every function raises InvalidArgumentError, naming the indices, for strings that are not UTF-8.
-
     """
 
-    def __init__(
-        self, model: Transformer, vocabularies: Vocabularies, problem: Problem, search: Search
-    ):
-        self._model, self._vocabularies, self._problem, self._how = (
-            model,
-            vocabularies,
-            problem,
-            search,
-        )
-        self._grammar = problem.grammar(vocabularies)
+    def __init__(self, translator: Translator, search: Search):
+        self._model, self._vocabularies = translator.model, translator.vocabularies
+        self._problem, self._how = translator.problem, search
+        self._grammar = grammar_of(self._problem, self._vocabularies)
 
     def functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The functions by the names of their signatures."""
@@ -180,7 +175,7 @@ class Signatures:
             rows,
             lengths,
             BATCH_TOKENS,
-            lambda length: row_tokens(search, length),
+            search.row_tokens,
             run,
             [nothing, none, none],
         )
@@ -188,7 +183,9 @@ class Signatures:
     def _source(self, text: tf.Tensor) -> tf.Tensor:
         """string [B] -> int32 [B, S]."""
         text = _utf8(text, "text")
-        return self._vocabularies.source.encode(self._problem.input_texts(text)).to_tensor(PAD)
+        return self._vocabularies.source.encode(self._problem.input_text_in_graph(text)).to_tensor(
+            PAD
+        )
 
     def _pairs(self, text: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """string [B] each -> int32 [B, S], int32 [B, T], int32 [B]: the longer one's length."""
