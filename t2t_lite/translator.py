@@ -135,7 +135,7 @@ class Translator:
         ]
 
     def attention(self, source: str, target: str) -> Attention:
-        """How the decoder attends to a line of input, `source`, as it writes the output `target`."""
+        """How the decoder attends to an input, `source`, as it writes the output `target`."""
         source, target = self.problem.example(source, target)
         [inputs] = self.vocabularies.source.encode_lines([source])
         [targets] = self.vocabularies.target.encode_lines([target])

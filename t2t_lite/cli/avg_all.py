@@ -8,8 +8,10 @@ from t2t_lite.runtime import start_tensorflow
 
 
 def parser() -> arguments.Parser:
+    """The command's flags."""
     parser = arguments.Parser(
-        "Averages the weights of a run's last checkpoints into averaged.safetensors, which later commands then use.",
+        "Averages the weights of a run's last checkpoints into averaged.safetensors, which later "
+        "commands then use.",
         epilog="t2t-trainer does this itself when it ends.",
     )
     arguments.add_run(parser)
@@ -23,6 +25,7 @@ def parser() -> arguments.Parser:
 
 
 def average_last() -> None:
+    """Runs the command."""
     args = parser().parse_args()
     from t2t_lite.run import Run
 

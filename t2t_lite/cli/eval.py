@@ -1,4 +1,4 @@
-"""t2t-eval: loss, perplexity, token accuracy and the problem's metric for a split or for given files."""
+"""t2t-eval: loss, perplexity, token accuracy and the problem's metric on a split or on files."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Lines in, hypotheses out: cut into batches that are searched side by side, and put in order again.
+"""Lines in, hypotheses out: searched in batches side by side, and put in order again.
 
 Exactly one list of hypotheses a line, whatever the lines hold.
 """
@@ -161,7 +161,7 @@ class BatchedSearch:
             yield _Row(number, line, inputs, begin[:-1])  # a prefix does not end: no EOS
 
     def _decode(self, rows: list[_Row], search: Search, seed: int) -> Iterator[list[_Row]]:
-        """Fills in the rows' outputs, a batch at a time on each device. Yields each finished batch."""
+        """Fills in the rows' outputs, a batch at a time on each device; yields each."""
         batches = self._batches(rows, search)
         if len(self._programs) == 1:
             yield from (
@@ -288,7 +288,7 @@ def _round_up(length: int) -> int:
 
 
 def _uniforms(seed: int, rows: list[_Row], shape: Sequence[int]) -> np.ndarray:
-    """float32 [B, W, L]: a sample's follow from seed, line number and its own, not from the batch."""
+    """float32 [B, W, L]: a sample's follow from seed, line and its number, not from the batch."""
     uniforms = np.zeros(shape, np.float32)
     for row, samples in zip(rows, uniforms):
         for number, sample_ in enumerate(samples):

@@ -7,7 +7,9 @@ from typing import Any, Literal
 from t2t_lite.evaluation.bleu import corpus_bleu, corpus_chrf
 from t2t_lite.evaluation.bracketing import bracketing
 
-Figures = dict[str, float]  # name -> 0 to 100, more is better; checkpoints are compared by the first
+Figures = dict[
+    str, float
+]  # name -> 0 to 100, more is better; checkpoints are compared by the first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +57,9 @@ class ExactMatch(Metric):
     def __call__(self, outputs, references):
         """`exact_match`, `bleu`."""
         score = corpus_bleu(outputs, references)  # first, since it refuses an empty list
-        equal = sum(output == reference for output, reference in zip(outputs, references, strict=True))
+        equal = sum(
+            output == reference for output, reference in zip(outputs, references, strict=True)
+        )
         return {"exact_match": 100.0 * equal / len(references), "bleu": score.value}
 
 
@@ -63,7 +67,9 @@ class ExactMatch(Metric):
 class Bracketing(Metric):
     """Labelled bracketing of trees, as EVALB scores it."""
 
-    tags: Literal["gold", "own"] = "gold"  # of the words of predicted trees: the gold ones, or their own
+    tags: Literal["gold", "own"] = (
+        "gold"  # of the words of predicted trees: the gold ones, or their own
+    )
 
     def __call__(self, outputs, references):
         """`f1`, `precision`, `recall` and more, see `evaluation.bracketing`."""
@@ -72,5 +78,7 @@ class Bracketing(Metric):
 
 def shares(details: Sequence[dict]) -> Figures:
     """The percentage of outputs of which each yes-or-no detail is true."""
-    names = [name for name, value in details[0].items() if isinstance(value, bool)] if details else []
+    names = (
+        [name for name, value in details[0].items() if isinstance(value, bool)] if details else []
+    )
     return {name: 100.0 * sum(detail[name] for detail in details) / len(details) for name in names}

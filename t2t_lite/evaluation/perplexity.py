@@ -63,7 +63,9 @@ class Perplexity:
             for array in self._run(tf.constant(inputs[0, 0]), tf.constant(targets[0, 0]))
         ]
         return [
-            PairScore(int(line), *figures) for line, *figures in zip(lines[0, 0], *columns) if line >= 0
+            PairScore(int(line), *figures)
+            for line, *figures in zip(lines[0, 0], *columns)
+            if line >= 0
         ]
 
     def figures(self, pairs: Iterable[tuple[str, str]]) -> dict[str, float]:

@@ -1,13 +1,14 @@
 """Exports a run for CTranslate2, which translates on CPUs and GPUs without TensorFlow, in int8 too.
 
-DIR/<version>/model.bin, config.json, ..._vocabulary.json   CTranslate2's own
-DIR/<version>/vocab.model                                   the SentencePiece model(s): tokens are their pieces
-DIR/<version>/metadata.json                                 what was exported, and how it decodes
+DIR/<version>/model.bin, config.json, ..._vocabulary.json    CTranslate2's own
+DIR/<version>/vocab.model            the SentencePiece model(s): tokens are their pieces
+DIR/<version>/metadata.json          what was exported, and how it decodes
 
-CTranslate2's search differs from ours: it divides by length^a, has one length limit for all of a batch, leaves PAD and UNK
-out of the softmax where they are forbidden, and lets a hypothesis end only where EOS is among the best W extensions, not
-2W. `translate_batch` of the metadata are the options that come closest: W hypotheses are asked for by a length penalty like
-ours, to be ranked again by ours itself, and the search goes on until 2W are finished.
+CTranslate2's search differs from ours: it divides by length^a, has one length limit for all of a
+batch, leaves PAD and UNK out of the softmax where they are forbidden, and lets a hypothesis end
+only where EOS is among the best W extensions, not 2W. `translate_batch` of the metadata are the options
+that come closest: W hypotheses are asked for by a length penalty like ours, to be ranked again by
+ours itself, and the search goes on until 2W are finished.
 """
 
 import json
@@ -99,12 +100,13 @@ def _check_hparams(h: HParams) -> None:
     """Raises UserError where CTranslate2 has no such model."""
     if h.d_model % h.num_heads or max(h.d_k, h.d_v) > h.d_model // h.num_heads:
         raise UserError(
-            f"CTranslate2 has heads of d_model / num_heads = {h.d_model} / {h.num_heads} and this run d_k={h.d_k}, "
-            f"d_v={h.d_v}, which are more; use --format=saved_model"
+            f"CTranslate2 has heads of d_model / num_heads = {h.d_model} / {h.num_heads} "
+            f"and this run d_k={h.d_k}, d_v={h.d_v}, which are more; use --format=saved_model"
         )
     if h.next_word == "given":
         raise UserError(
-            "CTranslate2 knows no next_word=given, with which this run was trained; use --format=saved_model"
+            "CTranslate2 knows no next_word=given, with which this run was trained; "
+            "use --format=saved_model"
         )
 
 
@@ -213,7 +215,7 @@ def _padded(rows: list[list[int]]) -> tf.Tensor:
 
 
 class TransformerConverter(Converter):
-    """CTranslate2's converter of a Transformer and its vocabularies: `convert(folder, quantization=None)`."""
+    """CTranslate2's converter of a Transformer: `convert(folder, quantization=None)`."""
 
     def __init__(self, model: Transformer, vocabularies: Vocabularies):
         self._model, self._vocabularies = model, vocabularies
@@ -275,7 +277,7 @@ def _set_side(spec, side, positions, d_model: int) -> None:
 
 
 def _set_attention(spec, attention, d_model: int) -> None:
-    """Heads narrower than d_model / h are filled up with zeros, which change neither products nor sums."""
+    """Heads narrower than d_model / h are filled up with zeros, which change no product or sum."""
     heads, width = attention.num_heads, d_model // attention.num_heads
 
     def padded(matrix) -> np.ndarray:  # [D, H * K] -> [D, D]

@@ -1,8 +1,8 @@
-"""Exports a run as one SavedModel, strings in and strings out, for TensorFlow and tensorflow_text alone.
+"""Exports a run as one SavedModel, from string to string, for TensorFlow and tensorflow_text alone.
 
-DIR/<version>/saved_model.pb, variables/    the functions of `export.signatures` and the weights, float32
-DIR/<version>/assets/vocab.model            the SentencePiece model(s), which the graph holds as well
-DIR/<version>/assets.extra/metadata.json    what was exported, and how it decodes; the signature `metadata` too
+DIR/<version>/saved_model.pb, variables/    functions of `export.signatures`, weights in float32
+DIR/<version>/assets/vocab.model            the SentencePiece model(s), as the graph holds them
+DIR/<version>/assets.extra/metadata.json    what was exported, and how it decodes
 """
 
 import json
@@ -41,13 +41,14 @@ def export(
     Args:
         run: an opened Run; its averaged, else best, else latest weights are exported.
         version: default: one more than the largest there, from 1.
-        beam_size, alpha, extra_length: of the search; default: the problem's.
+        beam_size: of the search; default: the problem's.
+        alpha: likewise.
+        extra_length: likewise.
         n_best: hypotheses of the signature `n_best`; default: all of the beam.
         constrained: obey the problem's grammar of outputs, where it has one.
 
-    Raises UserError for bad values, an existing version, a run without weights, and where the model, loaded in a process of
-    its own, does not give what the decoder gives.
-
+    Raises UserError for bad values, an existing version, a run without weights, and where the
+    model, loaded in a process of its own, does not give what the decoder gives.
     """
     search = Search.of(
         run.problem.decoding,
@@ -98,13 +99,14 @@ def write(folder: Path, translator: Translator, search: Search, about: dict) -> 
 
 
 def fresh_outputs(folder: Path, lines: Sequence[str]) -> dict[str, list]:
-    """text, score and log_prob that `serving_default` gives for the lines in a process that cannot import t2t_lite."""
+    """text, score and log_prob of `serving_default` in a process that cannot import t2t_lite."""
     return fresh_answer("fresh_process.py", folder, lines)
 
 
 def _check(folder: Path, translator: Translator, search: Search) -> None:
-    """Raises UserError where the SavedModel differs from the decoder: in a score by more than TOLERANCE, or in a text
-    unless the other one scores as much.
+    """Raises UserError where the SavedModel differs from the decoder.
+
+    It does in a score by more than TOLERANCE, or in a text unless the other one scores as much.
     """
     lines = random_lines(translator.vocabularies.source)
     options = {
@@ -125,6 +127,6 @@ def _check(folder: Path, translator: Translator, search: Search) -> None:
         ]
         if not abs(score - best) <= TOLERANCE or text not in equal:
             raise UserError(
-                f"the exported model differs from the decoder, nothing is written: {line!r} gives {text!r} with score "
-                f"{score:.6f}; expected {hypotheses[0].text!r} with {best:.6f}"
+                f"the exported model differs from the decoder, nothing is written: {line!r} gives "
+                f"{text!r} with score {score:.6f}; expected {hypotheses[0].text!r} with {best:.6f}"
             )
