@@ -15,7 +15,7 @@ from untrained import untrained_run
 import t2t_lite
 from t2t_lite import registry
 from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies, Vocabulary
-from t2t_lite.decoding.decoder import Search
+from t2t_lite.decoding.search import Search
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata, saved_model
 from t2t_lite.export.signatures import Signatures
@@ -136,7 +136,7 @@ def test_attention_says_where_each_piece_looked(loaded, run):
     text, target = ["the old boat", "rain"], ["green hills", "seven quiet houses past the hills"]
     result = loaded.signatures["attention"](text=tf.constant(text), target=tf.constant(target))
     weights, shape = result["attention"].numpy(), result["attention"].shape
-    model = run.load_model(vocabularies)
+    model = run.translator().model
     for i in range(2):
         [inputs], [outputs] = (
             vocabularies.source.encode_lines(text[i : i + 1]),
@@ -191,19 +191,15 @@ def test_large_batches_are_cut(run, wanted, monkeypatch):
     """With room for few rows at a time, and so in many batches, the results are the same."""
     monkeypatch.setattr("t2t_lite.export.signatures.BATCH_TOKENS", 200)
     monkeypatch.setattr("t2t_lite.export.signatures.SCORE_TOKENS", 30)
-    vocabularies = run.vocabularies()
     search = Search(**OPTIONS, n_best=1, sampling=None, constrained=False)
-    functions = Signatures(
-        run.load_model(vocabularies), vocabularies, run.problem, search
-    ).functions()
+    signatures = Signatures(run.translator(), search)
+    functions = signatures.functions()
     result = functions["serving_default"](tf.constant(LINES))
     assert texts(result["text"]) == [hypotheses[0].text for hypotheses in wanted]
     lines = tf.constant(LINES)
     cut = functions["score"](lines, lines)
     monkeypatch.undo()
-    whole = Signatures(run.load_model(vocabularies), vocabularies, run.problem, search).functions()[
-        "score"
-    ](lines, lines)
+    whole = signatures.functions()["score"](lines, lines)
     np.testing.assert_allclose(cut["log_prob"], whole["log_prob"], rtol=1e-5)
 
 
@@ -236,7 +232,7 @@ def test_all_weights_are_inside(loaded, run):
     )
     mine = sorted(
         (list(weight.shape), float(tf.reduce_sum(weight)))
-        for weight in run.load_model(run.vocabularies()).weights
+        for weight in run.translator().model.weights
     )
     assert stored == mine
 
