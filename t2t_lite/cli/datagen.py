@@ -5,20 +5,19 @@ import sys
 from t2t_lite.cli import arguments
 
 
-def parser() -> arguments.Parser:
-    parser = arguments.Parser(
-        "Downloads and checks a problem's data and trains its vocabulary, as t2t-trainer does where they are missing.",
+def parser() -> arguments.ProblemParser:
+    """The command line of t2t-datagen."""
+    return arguments.ProblemParser(
+        "Downloads and checks a problem's data and trains its vocabulary, as t2t-trainer does "
+        "where they are missing.",
         epilog="example: t2t-datagen --problem=wmt14_ende --data_dir=DIR",
     )
-    arguments.add_problem(parser)
-    return parser
 
 
 def generate() -> None:
-    args = parser().parse_args()
-    if arguments.registry_help(args):
-        return
-    problem = arguments.problem_from(args)
+    """Prepares the data, as the command line says."""
+    flags = parser()
+    problem = flags.problem(flags.parse_args())
     arguments.start_tensorflow()
     from t2t_lite.data.prepare import prepare
 
@@ -26,4 +25,5 @@ def generate() -> None:
 
 
 def main() -> None:
+    """The command t2t-datagen."""
     sys.exit(arguments.run(generate, "t2t-datagen"))
