@@ -36,9 +36,10 @@ class Decoding:
 class Problem:
     """A task: where its examples come from, how text becomes sub-words, how outputs are judged.
 
-    A subclass that adds a field is a dataclass too. Each field but `name` is a flag of t2t-trainer and t2t-datagen: its type,
-    default and trailing comment are the flag's (`t2t_lite.options`). A run directory stores them, so that later commands need
-    nothing but the directory. Class attributes say the rest. What only some tasks can do stands in the protocols below.
+    A subclass that adds a field is a dataclass too. Each field but `name` is a flag of t2t-trainer
+    and t2t-datagen: its type, default and trailing comment are the flag's (`t2t_lite.options`). A
+    run directory stores them, so that later commands need nothing but the directory. Class
+    attributes say the rest. What only some tasks can do stands in the protocols below.
     """
 
     name: str = ""  # what it was registered as
@@ -118,15 +119,21 @@ class Problem:
 
     @identity
     def output_text(self, text: str, line: str) -> str:
-        """What a user gets for the model's output `text` on the input `line`. Called from several threads."""
+        """What a user gets for the model's output `text` on the input `line`.
+
+        Called from several threads.
+        """
         return text
 
     def output_details(self, text: str, line: str) -> dict[str, Any]:
-        """What else there is to say of that output; `t2t-decoder --format=jsonl` writes it. Called from several threads."""
+        """What else there is to say of that output; `t2t-decoder --format=jsonl` writes it.
+
+        Called from several threads.
+        """
         return {}
 
     def input_text_in_graph(self, lines):
-        """What `input_text` does, as graph operations, for exports: string tensor [B] -> string tensor [B].
+        """What `input_text` does, as graph operations, for exports: string [B] -> string [B].
 
         Raises UserError where the problem has it in Python only.
         """
@@ -138,7 +145,7 @@ class Problem:
         return lines
 
     def category(self, line: str) -> str | None:
-        """The kind of example that an input is, where the score is also given by kind; None: no kinds."""
+        """The kind of example that an input is, where the score is given by kind too, or None."""
         return None
 
 
@@ -147,7 +154,7 @@ class Constrained(Protocol):
     """A problem whose outputs obey a grammar."""
 
     def grammar(self, vocabularies):
-        """The `decoding.constraint.Brackets` that the search obeys. `vocabularies`: Vocabularies."""
+        """The `decoding.constraint.Brackets` that the search obeys, for Vocabularies."""
 
 
 @runtime_checkable

@@ -72,7 +72,10 @@ def test_precision(run):
         (lambda model: model.translate(["a", b"b"]), r"lines\[1\]=b'b': expected a string"),
         (lambda model: model.translate(["a"], prefixes="D"), "prefixes='D': expected a list"),
         (lambda model: model.score(("ab", "cd")), r"pairs\[0\]='ab': expected \(input, output\)"),
-        (lambda model: model.evaluate([("a", "b", "c")]), r"pairs\[0\]=\('a', 'b', 'c'\): expected"),
+        (
+            lambda model: model.evaluate([("a", "b", "c")]),
+            r"pairs\[0\]=\('a', 'b', 'c'\): expected",
+        ),
         (lambda model: model.evaluate([]), "no pairs to evaluate on"),
     ],
 )

@@ -92,10 +92,8 @@ def evaluate() -> None:
 
 def _named_run() -> Run | None:
     """The run that --output_dir names, opened, since the metric of its problem has flags."""
-    early = arguments.Parser("", add_help=False)
-    arguments.add_run(early, required=False)
-    args, _ = early.parse_known_args()
-    return Run.open(args.output_dir, args.usr_dir) if args.output_dir else None
+    look = arguments.first_look(None, "--output_dir", "--usr_dir")
+    return Run.open(look.output_dir, look.usr_dir) if look.output_dir else None
 
 
 def _write_lines(path: str, scores, outputs) -> None:

@@ -6,15 +6,18 @@ from typing import Any, Literal
 
 from t2t_lite.evaluation.bleu import corpus_bleu, corpus_chrf
 from t2t_lite.evaluation.bracketing import bracketing
+from t2t_lite.options import check_fields
 
-Figures = dict[
-    str, float
-]  # name -> 0 to 100, more is better; checkpoints are compared by the first
+# Name -> 0 to 100, more is better; checkpoints are compared by the first.
+Figures = dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """A score of outputs against references; a subclass says how, and is a dataclass if it adds fields."""
+    """A score of outputs against references. A subclass that adds fields is a dataclass too."""
+
+    def __post_init__(self):
+        check_fields(self)
 
     def __call__(self, outputs: Sequence[str], references: Sequence[str]) -> Figures:
         """The figures of the lines, the one that counts first."""
@@ -67,9 +70,8 @@ class ExactMatch(Metric):
 class Bracketing(Metric):
     """Labelled bracketing of trees, as EVALB scores it."""
 
-    tags: Literal["gold", "own"] = (
-        "gold"  # of the words of predicted trees: the gold ones, or their own
-    )
+    # Punctuation is left out by its tag.
+    tags: Literal["gold", "own"] = "gold"  # which tags the words of predicted trees have
 
     def __call__(self, outputs, references):
         """`f1`, `precision`, `recall` and more, see `evaluation.bracketing`."""

@@ -328,7 +328,7 @@ def test_parsing(tmp_path):
     """Symbols out, by the grammar; the problem that the metadata names makes the decoder's tree of them."""
     registry.load_plugins()
     problem = registry.problem("toy_parsing")
-    pairs = [problem.texts(*pair) for pair, _ in zip(problem.source("train").pairs(), range(200))]
+    pairs = [problem.example(*pair) for pair, _ in zip(problem.source("train").pairs(), range(200))]
     source, target = ([pair[side] for pair in pairs] for side in (0, 1))
     vocabularies = Vocabularies(
         Vocabulary.train(source, 420),
@@ -387,7 +387,7 @@ def trees_without_tensorflow(folder, symbols, lines):
     return json.loads(result.stdout)
 
 
-def test_input_texts_is_input_text_in_the_graph():
+def test_input_text_in_graph_is_input_text():
     registry.load_plugins()
     problem = registry.problem("toy_parsing")
     chooser = random.Random(1)
@@ -397,7 +397,7 @@ def test_input_texts_is_input_text_in_the_graph():
         )
         for _ in range(500)
     ]
-    assert texts(problem.input_texts(tf.constant(lines))) == [
+    assert texts(problem.input_text_in_graph(tf.constant(lines))) == [
         problem.input_text(line) for line in lines
     ]
 
@@ -409,9 +409,9 @@ def test_a_problem_whose_input_is_python_only_cannot_be_exported():
 
     with pytest.raises(
         UserError,
-        match="problem shouting has input_text in Python only; an export needs its input_texts",
+        match="problem shouting has input_text in Python only; an export needs its input_text_in_graph too",
     ):
-        Shouting(name="shouting").input_texts(tf.constant(["a"]))
+        Shouting(name="shouting").input_text_in_graph(tf.constant(["a"]))
 
 
 def test_options_that_name_files_stay_behind(run):
