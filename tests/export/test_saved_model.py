@@ -1,4 +1,7 @@
-"""The SavedModel of an untrained run: it does what the decoder does, and needs TensorFlow and tensorflow_text only."""
+"""The SavedModel of an untrained run: it does what the decoder does.
+
+And it needs TensorFlow and tensorflow_text only.
+"""
 
 import dataclasses
 import json
@@ -10,43 +13,31 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
-from untrained import untrained_run
+from untrained import SEARCH, WORDS, sentence
 
 import t2t_lite
 from t2t_lite import registry
-from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies, Vocabulary
+from t2t_lite.data.tokenizer import EOS, PAD
 from t2t_lite.decoding.decoder import Search
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata, saved_model
 from t2t_lite.export.signatures import Signatures
 
-OPTIONS = dict(beam_size=3, alpha=0.8, extra_length=7)
-WORDS = "the old boat drifts past seven quiet houses while rain falls on green hills and nobody waves".split()
-
-
-def sentence(seed, length):
-    return " ".join(random.Random(seed).choices(WORDS, k=length))
-
-
 ODD = [
-    "", "   ", "\u3000\u2028", "\t", "a\tb", " two  spaces ", "\U0001f600 \u6f22", "\x00", "x\ny\r", "\ufeffBOM", "\ufffd",
-    "\x1c", "\x85\xa0", sentence(7, 60),
+    "", "   ", "\u3000\u2028", "\t", "a\tb", " two  spaces ", "\U0001f600 \u6f22", "\x00",
+    "x\ny\r", "\ufeffBOM", "\ufffd", "\x1c", "\x85\xa0", sentence(7, 60),
 ]  # fmt: skip
 LINES = [*ODD, *(sentence(i, 1 + i % 9) for i in range(12))]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    registry.load_plugins()
-    vocabulary = Vocabulary.train([sentence(i, 12) for i in range(300)], 340)
-    problem = registry.problem("spelled_numbers_ende")
-    vocabularies = Vocabularies(vocabulary, vocabulary, shared=True)
-    return untrained_run(tmp_path_factory.mktemp("runs") / "run", problem, vocabularies, ends=True)
+def run(translator_export):
+    return translator_export.run
 
 
 @pytest.fixture(scope="module")
-def folder(run, tmp_path_factory):
-    return saved_model.export(run, tmp_path_factory.mktemp("export"), **OPTIONS)
+def folder(translator_export):
+    return translator_export.folder / "1"
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +53,7 @@ def model(run):
 @pytest.fixture(scope="module")
 def wanted(model):
     """The decoder's hypotheses of LINES, at most 3 each."""
-    return model.translate(LINES, n_best=3, **OPTIONS)
+    return model.translate(LINES, n_best=3, **SEARCH)
 
 
 def texts(tensor):
@@ -108,14 +99,14 @@ def test_ids(loaded, run):
     ids = tf.ragged.constant(rows, dtype=tf.int32).to_tensor(PAD)
     result = loaded.signatures["ids"](ids=ids)
     as_text = loaded.signatures["serving_default"](text=tf.constant(["", *LINES[14:]]))
-    assert result["ids"].shape == [len(rows), ids.shape[1] + OPTIONS["extra_length"]]
+    assert result["ids"].shape == [len(rows), ids.shape[1] + SEARCH["extra_length"]]
     assert vocabulary.decode_lines(result["ids"].numpy()) == texts(as_text["text"])
     np.testing.assert_allclose(result["score"], as_text["score"], atol=1e-4)
     assert not result["ids"].numpy()[0].any() and result["score"][0] == 0
     for row, output in zip(rows, result["ids"].numpy()):
         length = np.count_nonzero(output)
         assert (
-            length <= len(row) + OPTIONS["extra_length"]
+            length <= len(row) + SEARCH["extra_length"]
             and not output[length:].any()
             and EOS not in output[: length - 1]
         )
@@ -125,7 +116,7 @@ def test_score(loaded, model):
     pairs = [(line, sentence(i, i % 6)) for i, line in enumerate(LINES[:13])]
     text, target = map(tf.constant, zip(*pairs))
     result = loaded.signatures["score"](text=text, target=target)
-    wanted = [(h.log_prob, h.score) for h in model.score(pairs, alpha=OPTIONS["alpha"])]
+    wanted = [(h.log_prob, h.score) for h in model.score(pairs, alpha=SEARCH["alpha"])]
     np.testing.assert_allclose(
         np.stack([result["log_prob"], result["score"]], 1), wanted, rtol=1e-5, atol=1e-4
     )
@@ -179,7 +170,7 @@ def test_an_empty_batch(loaded):
 
 def test_ten_thousand_lines_and_two_thousand_words(loaded, model):
     few = [sentence(i, 1 + i % 3) for i in range(7)] + [" ".join(WORDS * 120)[:12_000]]
-    wanted = [best.text for [best] in model.translate(few, **OPTIONS)]
+    wanted = [best.text for [best] in model.translate(few, **SEARCH)]
     assert len(few[-1].split()) > 2000
     result = loaded.signatures["serving_default"](
         text=tf.constant((few[:7] * 1429)[:9_999] + few[7:])
@@ -192,7 +183,7 @@ def test_large_batches_are_cut(run, wanted, monkeypatch):
     monkeypatch.setattr("t2t_lite.export.signatures.BATCH_TOKENS", 200)
     monkeypatch.setattr("t2t_lite.export.signatures.SCORE_TOKENS", 30)
     vocabularies = run.vocabularies()
-    search = Search(**OPTIONS, n_best=1, sampling=None, constrained=False)
+    search = Search(**SEARCH, n_best=1, sampling=None, constrained=False)
     functions = Signatures(
         run.load_model(vocabularies), vocabularies, run.problem, search
     ).functions()
@@ -212,7 +203,7 @@ def test_no_operation_is_for_xla_only(folder):
 
 
 def assert_serves_everywhere(folder):
-    """All operations of the graph are those of TensorFlow's stock builds and of tensorflow_text, none is for XLA only."""
+    """All operations are those of TensorFlow's stock builds and of tensorflow_text, none XLA's."""
     saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     [graph] = saved.meta_graphs
     functions = graph.graph_def.library.function
@@ -244,7 +235,7 @@ def test_all_weights_are_inside(loaded, run):
 def test_metadata_and_vocabulary_travel_along(loaded, folder, run):
     about = metadata.read(folder)
     assert (
-        {name: about[name] for name in OPTIONS} == OPTIONS
+        {name: about[name] for name in SEARCH} == SEARCH
         and about["n_best"] == 3
         and about["output_text"] is None
     )
@@ -285,7 +276,7 @@ def test_saved_model_cli_runs_it_without_t2t_lite(folder, model, tmp_path):
     ]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    [best, *_], _ = model.translate([line, " "], n_best=3, **OPTIONS)
+    [best, *_], _ = model.translate([line, " "], n_best=3, **SEARCH)
     assert np.load(tmp_path / "text.npy", allow_pickle=True).tolist() == [best.text.encode(), b""]
     np.testing.assert_allclose(np.load(tmp_path / "score.npy"), [best.score, 0], atol=1e-4)
 
@@ -328,19 +319,9 @@ def test_a_model_that_does_not_load_is_an_error(tmp_path, monkeypatch):
         saved_model.fresh_outputs(tmp_path, ["a"])
 
 
-def test_parsing(tmp_path):
-    """Symbols out, by the grammar; the problem that the metadata names makes the decoder's tree of them."""
-    registry.load_plugins()
-    problem = registry.problem("toy_parsing")
-    pairs = [problem.texts(*pair) for pair, _ in zip(problem.source("train").pairs(), range(200))]
-    source, target = ([pair[side] for pair in pairs] for side in (0, 1))
-    vocabularies = Vocabularies(
-        Vocabulary.train(source, 420),
-        Vocabulary.train(target, None, model_type="word"),
-        shared=False,
-    )
-    run = untrained_run(tmp_path / "run", problem, vocabularies, ends=True, next_word="given")
-    folder = saved_model.export(run, tmp_path / "export", **OPTIONS)
+def test_parsing(parser_export):
+    """Symbols out, by the grammar; the problem that the metadata names makes the tree of them."""
+    run, folder = parser_export.run, parser_export.folder / "1"
     assert_serves_everywhere(folder)
     lines = [
         "she slept .",
@@ -351,7 +332,7 @@ def test_parsing(tmp_path):
     ]
     found = saved_model.fresh_outputs(folder, lines)
     model = t2t_lite.load(run.path)
-    wanted = [best for [best] in model.translate(lines, **OPTIONS)]
+    wanted = [best for [best] in model.translate(lines, **SEARCH)]
     trees = trees_without_tensorflow(folder, found["text"], lines)
     assert trees == [best.text for best in wanted] and trees[0].count(" ") > 3
     np.testing.assert_allclose(found["score"], [best.score for best in wanted], atol=1e-4)
@@ -376,12 +357,13 @@ def test_parsing(tmp_path):
 
 
 def trees_without_tensorflow(folder, symbols, lines):
-    """What the problem that the metadata names makes of a model's outputs, in a process that cannot import TensorFlow."""
+    """What the metadata's problem makes of a model's outputs, where TensorFlow is missing."""
     code = (
         "import json, sys; sys.modules['tensorflow'] = sys.modules['keras'] = None\n"
         "from t2t_lite.export import metadata\n"
         f"problem = metadata.problem(metadata.read({str(folder)!r}))\n"
-        "print(json.dumps([problem.output_text(text, line) if line else '' for text, line in json.load(sys.stdin)]))"
+        "tree = lambda text, line: problem.output_text(text, line) if line else ''\n"
+        "print(json.dumps([tree(*pair) for pair in json.load(sys.stdin)]))"
     )
     pairs = json.dumps([*zip(symbols, lines)])
     result = subprocess.run(
