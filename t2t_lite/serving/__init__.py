@@ -1,0 +1,1 @@
+"""t2t-server: an export behind TensorFlow Serving's JSON routes, with batching and a page."""
