@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from t2t_lite import __version__
 from t2t_lite.errors import UserError
+from t2t_lite.malloc import keep_freed_memory
 from t2t_lite.quiet import native_stderr_silenced
 
 # What tensor2tensor called it -> what it is called here.
@@ -215,6 +216,7 @@ def start_tensorflow(threads: int | None = None, *, together: bool = True) -> No
     """
     if threads is not None and threads < 1:
         raise UserError(f"--threads={threads}: expected at least 1")
+    keep_freed_memory()
     with native_stderr_silenced():
         import tensorflow
 
