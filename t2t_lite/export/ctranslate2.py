@@ -267,8 +267,8 @@ def _set_side(spec, side, positions, d_model: int) -> None:
         _set_attention(layer_spec.self_attention, layer.self_attention, d_model)
         _set_norm(layer_spec.self_attention.layer_norm, layer.self_attention_residual.layer_norm)
         if hasattr(layer_spec, "attention"):
-            _set_attention(layer_spec.attention, layer.memory_attention, d_model)
-            _set_norm(layer_spec.attention.layer_norm, layer.memory_attention_residual.layer_norm)
+            _set_attention(layer_spec.attention, layer.cross_attention, d_model)
+            _set_norm(layer_spec.attention.layer_norm, layer.cross_attention_residual.layer_norm)
         _set_linear(layer_spec.ffn.linear_0, layer.feed_forward.inner)
         _set_linear(layer_spec.ffn.linear_1, layer.feed_forward.outer)
         _set_norm(layer_spec.ffn.layer_norm, layer.feed_forward_residual.layer_norm)

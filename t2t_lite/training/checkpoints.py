@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from t2t_lite.errors import UserError
@@ -22,6 +22,11 @@ MODEL, TRAINING = "model.safetensors", "training.safetensors"
 _RESUMABLE = (
     2  # the newest checkpoints that keep the optimizer's state, twice as large as the model itself
 )
+# Parts of variable paths in checkpoints of before, and what they are called now.
+_RENAMED = {
+    "memory_attention": "cross_attention",
+    "memory_attention_residual": "cross_attention_residual",
+}
 
 
 class Checkpoints:
@@ -112,14 +117,15 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
     Raises UserError unless the names and the shapes are exactly the variables'.
     """
     with _open(path) as file:
-        stored = set(file.keys())
-        if stored != set(variables):
-            missing, extra = sorted(set(variables) - stored), sorted(stored - set(variables))
+        stored = _names(file)
+        if stored.keys() != variables.keys():
+            missing = sorted(variables.keys() - stored.keys())
+            extra = sorted(stored.keys() - variables.keys())
             raise UserError(
                 f"{path}: not this model's checkpoint; missing {missing[:3]}, unexpected {extra[:3]}"
             )
         for name, variable in variables.items():
-            value = file.get_tensor(name)
+            value = file.get_tensor(stored[name])
             if value.shape != tuple(variable.shape):
                 raise UserError(
                     f"{path}: {name} has shape {value.shape}; expected {tuple(variable.shape)}"
@@ -131,19 +137,27 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
 def average(paths: Sequence[Path], output: Path) -> None:
     """Writes the mean of several models' weights (section 6.1), reading one array of one file at a time."""
     files = [_open(path) for path in paths]
+    names = [_names(file) for file in files]
     mean = {}
-    for name in files[0].keys():
-        total = np.zeros(files[0].get_slice(name).get_shape(), np.float64)
-        for path, file in zip(paths, files):
+    for name in names[0]:
+        total = np.zeros(files[0].get_slice(names[0][name]).get_shape(), np.float64)
+        for path, file, stored in zip(paths, files, names, strict=True):
             try:
-                total += file.get_tensor(name)
-            except (SafetensorError, ValueError):  # no such name, another shape
+                total += file.get_tensor(stored[name])
+            except (KeyError, ValueError):  # no such name, another shape
                 raise UserError(
                     f"{path}: {name} is not as in {paths[0]}; expected checkpoints of one run"
                 ) from None
         mean[name] = (total / len(files)).astype(np.float32)
     steps = [read_about(path)["step"] for path in paths]
     write_arrays(output, mean, {"step": max(steps), "averaged": steps})
+
+
+def _names(file) -> dict[str, str]:
+    """{what a variable is called now: its name in the file}."""
+    return {
+        "/".join(_RENAMED.get(part, part) for part in name.split("/")): name for name in file.keys()
+    }
 
 
 def _open(path: Path):
