@@ -69,7 +69,7 @@ def untrained_parser(path) -> Run:
     """A run of toy_parsing, whose model is given the next word."""
     registry.load_plugins()
     problem = registry.problem("toy_parsing")
-    pairs = [problem.texts(*pair) for pair, _ in zip(problem.source("train").pairs(), range(200))]
+    pairs = [problem.example(*pair) for pair, _ in zip(problem.source("train").pairs(), range(200))]
     source, target = ([pair[side] for pair in pairs] for side in (0, 1))
     vocabularies = Vocabularies(
         Vocabulary.train(source, 420),

@@ -141,13 +141,12 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
 @pytest.mark.parametrize(("together", "expected"), [(True, "3 3 1"), (False, "1 3 3")])
 def test_threads(together, expected):
     code = f"""
-from t2t_lite.cli.arguments import start_tensorflow
-start_tensorflow(3, together={together})
+from t2t_lite.runtime import start_tensorflow
+workers = start_tensorflow(3, together={together})
 import tensorflow as tf
-from t2t_lite.devices import calls_side_by_side
-threading = tf.config.threading
-print(threading.get_intra_op_parallelism_threads(), end=" ")
-print(threading.get_inter_op_parallelism_threads(), calls_side_by_side())
+threads = tf.config.threading
+print(threads.get_intra_op_parallelism_threads(), end=" ")
+print(threads.get_inter_op_parallelism_threads(), workers)
 """
     process = subprocess.run(
         [sys.executable, "-c", code],

@@ -6,7 +6,7 @@ import json
 import pytest
 from untrained import SEARCH
 
-from t2t_lite.decoding.decoder import Search
+from t2t_lite.decoding.search import Search
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
 

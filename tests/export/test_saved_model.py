@@ -44,7 +44,7 @@ def test_all_weights_are_inside(loaded, run):
     )
     mine = sorted(
         (list(weight.shape), float(tf.reduce_sum(weight)))
-        for weight in run.load_model(run.vocabularies()).weights
+        for weight in run.translator().model.weights
     )
     assert stored == mine
 

@@ -10,7 +10,7 @@ from untrained import SEARCH, WORDS, sentence
 import t2t_lite
 from t2t_lite import registry
 from t2t_lite.data.tokenizer import EOS, PAD
-from t2t_lite.decoding.decoder import Search
+from t2t_lite.decoding.search import Search
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
 from t2t_lite.export.signatures import Signatures
@@ -99,7 +99,7 @@ def test_attention_says_where_each_piece_looked(loaded, run):
     text, target = ["the old boat", "rain"], ["green hills", "seven quiet houses past the hills"]
     result = loaded.signatures["attention"](text=tf.constant(text), target=tf.constant(target))
     weights, shape = result["attention"].numpy(), result["attention"].shape
-    model = run.load_model(vocabularies)
+    model = run.translator().model
     for i in range(2):
         [inputs], [outputs] = (
             vocabularies.source.encode_lines(text[i : i + 1]),
@@ -154,19 +154,15 @@ def test_large_batches_are_cut(run, wanted, monkeypatch):
     """With room for few rows at a time, and so in many batches, the results are the same."""
     monkeypatch.setattr("t2t_lite.export.signatures.BATCH_TOKENS", 200)
     monkeypatch.setattr("t2t_lite.export.signatures.SCORE_TOKENS", 30)
-    vocabularies = run.vocabularies()
     search = Search(**SEARCH, n_best=1, sampling=None, constrained=False)
-    functions = Signatures(
-        run.load_model(vocabularies), vocabularies, run.problem, search
-    ).functions()
+    signatures = Signatures(run.translator(), search)
+    functions = signatures.functions()
     result = functions["serving_default"](tf.constant(LINES))
     assert texts(result["text"]) == [hypotheses[0].text for hypotheses in wanted]
     lines = tf.constant(LINES)
     cut = functions["score"](lines, lines)
     monkeypatch.undo()
-    whole = Signatures(run.load_model(vocabularies), vocabularies, run.problem, search).functions()[
-        "score"
-    ](lines, lines)
+    whole = signatures.functions()["score"](lines, lines)
     np.testing.assert_allclose(cut["log_prob"], whole["log_prob"], rtol=1e-5)
 
 
@@ -185,7 +181,7 @@ def test_a_parsers_symbols_are_its_targets(parser_export):
     assert texts(signatures["n_best"](text=lines)["text"][:, 0]) == texts(found["text"])
 
 
-def test_input_texts_is_input_text_in_the_graph():
+def test_input_text_in_graph_is_input_text():
     registry.load_plugins()
     problem = registry.problem("toy_parsing")
     chooser = random.Random(1)
@@ -195,7 +191,7 @@ def test_input_texts_is_input_text_in_the_graph():
         )
         for _ in range(500)
     ]
-    assert texts(problem.input_texts(tf.constant(lines))) == [
+    assert texts(problem.input_text_in_graph(tf.constant(lines))) == [
         problem.input_text(line) for line in lines
     ]
 
@@ -207,6 +203,7 @@ def test_a_problem_whose_input_is_python_only_cannot_be_exported():
 
     with pytest.raises(
         UserError,
-        match="problem shouting has input_text in Python only; an export needs its input_texts",
+        match="problem shouting has input_text in Python only; "
+        "an export needs its input_text_in_graph too",
     ):
-        Shouting(name="shouting").input_texts(tf.constant(["a"]))
+        Shouting(name="shouting").input_text_in_graph(tf.constant(["a"]))
