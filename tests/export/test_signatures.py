@@ -140,6 +140,7 @@ def test_an_empty_batch(loaded):
     assert loaded.signatures["score"](text=none, target=none)["score"].shape == [0]
 
 
+@pytest.mark.thorough
 def test_ten_thousand_lines_and_two_thousand_words(loaded, model):
     few = [sentence(i, 1 + i % 3) for i in range(7)] + [" ".join(WORDS * 120)[:12_000]]
     wanted = [best.text for [best] in model.translate(few, **SEARCH)]

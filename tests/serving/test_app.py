@@ -327,6 +327,7 @@ def test_what_is_not_there_is_answered_with_what_is(numbers):
     assert answer.json["error"] == "GET /v1/models/numbers:predict: expected POST"
 
 
+@pytest.mark.thorough
 def test_ten_thousand_lines_in_one_request(numbers):
     lines = [f"{'' if number % 3 else 'snow on'} {number % 10}" for number in range(10_000)]
     found = numbers.predict(instances=lines)
@@ -339,6 +340,7 @@ def test_ten_thousand_lines_in_one_request(numbers):
     assert numbers.metric("t2t_waiting_lines") == 0
 
 
+@pytest.mark.thorough
 def test_two_thousand_words(numbers):
     [value] = numbers.predict(instances=["snow on far roofs " * 500])
     assert np.isfinite(value["score"])

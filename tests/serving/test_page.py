@@ -18,9 +18,10 @@ LONG = "nobody on board sees the snow on far roofs " * 5
 HOSTILE = "<script>window.hurt=1</script> <img src=x onerror=window.hurt=2> <svg/onload=window.hurt=3>&amp;\"'"
 SECONDS = 240  # on a busy machine
 CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and CHROMEDRIVER), reason="no chromium with its chromedriver"
-)
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(not (CHROMIUM and CHROMEDRIVER), reason="no chromium with its chromedriver"),
+]
 
 
 @pytest.fixture(scope="module")
