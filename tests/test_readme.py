@@ -40,7 +40,6 @@ def test_registering_takes_ten_lines_and_works(fresh_registry, tmp_path):
     assert list(reverse.source("train").pairs()) == [("hello de", "hello en")]
 
 
-@pytest.mark.thorough
 def test_python_example_on_a_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     sizes = [
