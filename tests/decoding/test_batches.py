@@ -172,7 +172,9 @@ def test_windows_and_progress(decoder, monkeypatch):
     )
 
 
-@pytest.mark.parametrize(("xla", "graphs"), [(True, range(2, 5)), (False, [1])])
+@pytest.mark.parametrize(
+    ("xla", "graphs"), [pytest.param(True, range(2, 5), marks=pytest.mark.thorough), (False, [1])]
+)
 def test_few_shapes_each_compiled_once(model, vocabularies, xla, graphs):
     search = BatchedSearch(model, vocabularies, Toy(), batch_tokens=1024, xla=xla)
     lines = [sentence(i, 1 + i % 20) for i in range(60)]
