@@ -1,51 +1,49 @@
-"""Constituency parsing (section 6.3): sentences to trees, written as symbols after Vinyals et al. (2015), reference [37]."""
+"""Constituency parsing (section 6.3): sentences to trees, as symbols after Vinyals et al. [37]."""
 
 import dataclasses
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from t2t_lite.data.sources import MissingSplit, Source
+from t2t_lite.data.sources import SPLITS, MissingSplit, Source
 from t2t_lite.errors import UserError, unknown
+from t2t_lite.evaluation.metrics import Bracketing
+from t2t_lite.options import FilePath
 from t2t_lite.problem import Decoding, Problem
 from t2t_lite.registry import register_problem
 from t2t_lite.trees.treebank import Mixed, TreebankFiles, holds_trees
 
-SPLITS = ("train", "dev", "test")
-FORMS = {"tags": ("normalised", "kept"), "closing": ("labelled", "plain")}
-_BLANKS = r"[ \t\r\n\f\v]+"  # only the spaces of ASCII separate words: treebanks have U+00A0 inside tokens
+# Only the spaces of ASCII separate words: treebanks have U+00A0 inside tokens.
+_BLANKS = r"[ \t\r\n\f\v]+"
 WSJ_SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}  # section 6.3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ParsingProblem(Problem):
-    """Sentences to constituency trees. A subclass gives `gold`, whose pairs are those of `trees.treebank.TreebankFiles`."""
+    """Sentences to constituency trees: Constrained, Tokenizing and Drawing.
 
-    tags: str = "normalised"  # normalised: every word is the symbol XX, as in [37]; kept: its part of speech is
-    closing: str = "labelled"  # labelled: `)NP` closes `(NP`, as in [37]; plain: `)` closes any
+    A subclass gives `gold`, whose pairs are those of `trees.treebank.TreebankFiles`.
+    """
+
+    tags: Literal["normalised", "kept"] = "normalised"  # a word is XX, as in [37], or its tag
+    closing: Literal["labelled", "plain"] = "labelled"  # `)NP` closes `(NP`, as in [37], or `)` any
     skip_bad_trees: bool = False  # leave out and count broken trees instead of stopping
-    silver: tuple[str, ...] | None = (
-        None  # files or folders of automatically parsed trees, added to the training
-    )
-    silver_per_gold: int = (
-        10  # silver trees before each gold one; the side that ends first starts anew
-    )
+    silver: tuple[FilePath, ...] | None = None  # automatically parsed trees to train on too
+    # The side that ends first starts anew.
+    silver_per_gold: int = 10  # silver trees before each gold one
 
-    # Separate, since the two sides share no symbol: words are split into sub-words, tree symbols never are, and a softmax
-    # over the hundred or so of them costs a hundredth of one over the words' too.
+    # Separate, since the two sides share no symbol: words are split into sub-words, tree symbols
+    # never are, and a softmax over the hundred or so of them costs a hundredth of one over the
+    # words' too.
     shared_vocabulary: ClassVar[bool] = False
     target_subword_model: ClassVar[str] = "word"
     default_vocab_size: ClassVar[int] = 16_000  # section 6.3
-    decoding: ClassVar[Decoding] = Decoding(
-        beam_size=21, alpha=0.3, extra_length=300
-    )  # section 6.3
-    metric: ClassVar[str] = "f1"
+    decoding: ClassVar[Decoding] = Decoding(21, alpha=0.3, extra_length=300)  # section 6.3
+    metric = Bracketing
 
     def __post_init__(self):
-        for name, choices in FORMS.items():
-            if getattr(self, name) not in choices:
-                raise unknown(f"value of --{name}", getattr(self, name), choices)
+        super().__post_init__()
         if self.silver_per_gold < 1:
             raise UserError(f"--silver_per_gold={self.silver_per_gold}: expected at least 1")
 
@@ -75,7 +73,7 @@ class ParsingProblem(Problem):
         # U+2581 is the vocabulary's mark of a space: a word that holds it would count as two.
         return " ".join(map(escape, words(line))).replace("\u2581", "_")
 
-    def input_texts(self, lines):
+    def input_text_in_graph(self, lines):
         import tensorflow as tf
 
         from t2t_lite.trees.reader import escape
@@ -100,7 +98,10 @@ class ParsingProblem(Problem):
         return format_tree(tree) if tree else ""
 
     def _cleaned(self, reference: str):
-        """A reference as the trees of a split are: without what parsers are not to find, under TOP. None if that is nothing."""
+        """A reference as the trees of a split are: without what parsers are not to find, under TOP.
+
+        None if that is nothing.
+        """
         from t2t_lite.trees.cleaning import clean
         from t2t_lite.trees.reader import parse_tree
 
@@ -174,12 +175,16 @@ def words(line: str) -> list[str]:
 
 @register_problem
 class WsjParsing(ParsingProblem):
-    """Penn Treebank, WSJ sections 02-21, dev 22, test 23: the LDC's folders of .mrg files, or a file each, in --raw_dir."""
+    """Penn Treebank: WSJ sections 02-21, dev 22, test 23, of the LDC's folder in --raw_dir.
+
+    A section is a folder of .mrg files, or one file.
+    """
 
     def gold(self, split):
         if self.raw_dir is None:
             raise UserError(
-                f"{self.name} needs --raw_dir, the LDC's folder that holds wsj/00 to wsj/24 (parsed, .mrg)"
+                f"{self.name} needs --raw_dir, the LDC's folder that holds wsj/00 to wsj/24 "
+                "(parsed, .mrg)"
             )
         return TreebankFiles(
             _wsj_sections(Path(self.raw_dir), WSJ_SECTIONS[split]), self.skip_bad_trees
@@ -188,14 +193,15 @@ class WsjParsing(ParsingProblem):
 
 @register_problem
 class WsjParsingSemisup(WsjParsing):
-    """wsj_parsing with automatically parsed trees of --silver added to the training (section 6.3's second setting)."""
+    """wsj_parsing with automatically parsed trees of --silver (section 6.3's second setting)."""
 
     default_vocab_size = 32_000  # section 6.3
 
     def source(self, split):
         if split == "train" and not self.silver:
             raise UserError(
-                f"{self.name} needs --silver with files of automatically parsed trees; without it is wsj_parsing"
+                f"{self.name} needs --silver with files of automatically parsed trees; without it "
+                "is wsj_parsing"
             )
         return super().source(split)
 
@@ -203,12 +209,12 @@ class WsjParsingSemisup(WsjParsing):
 @register_problem
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Treebank(ParsingProblem):
-    """Your own trees in Penn Treebank style: --train FILE ... --dev FILE ..., files or folders; --silver adds parsed ones."""
+    """Your own trees in Penn Treebank style: --train FILE ... --dev FILE ..., files or folders."""
 
-    train: tuple[str, ...] | None = None
-    dev: tuple[str, ...] | None = None
-    test: tuple[str, ...] | None = None
-    tags: str = "kept"
+    train: tuple[FilePath, ...] | None = None  # files or folders of trees to train on
+    dev: tuple[FilePath, ...] | None = None  # files or folders of trees to choose checkpoints by
+    test: tuple[FilePath, ...] | None = None  # files or folders of trees for t2t-eval
+    tags: Literal["normalised", "kept"] = "kept"
 
     default_vocab_size = 8_000
     # Not the paper's 21: five times the work, and of own trees there may be many and no GPU.
@@ -223,7 +229,10 @@ class Treebank(ParsingProblem):
 
 
 def _wsj_sections(raw_dir: Path, sections: Iterable[int]) -> list[Path]:
-    """The folders 02, 03, ..., or files 02.mrg, ..., of sections: in `raw_dir` itself, or where the LDC's disks have them."""
+    """The folders 02, 03, ..., or files 02.mrg, ..., of sections.
+
+    They are in `raw_dir` itself, or where the LDC's disks have them.
+    """
     for below in (
         "",
         "wsj",
@@ -238,8 +247,8 @@ def _wsj_sections(raw_dir: Path, sections: Iterable[int]) -> list[Path]:
                 _wsj_section(folder, section) or folder / f"{section:02}" for section in sections
             ]
     raise UserError(
-        f"{raw_dir}: holds no folders 02 to 23 of WSJ sections, or files 02.mrg to 23.mrg, nor does a folder wsj or "
-        "parsed/mrg/wsj below it"
+        f"{raw_dir}: holds no folders 02 to 23 of WSJ sections, or files 02.mrg to 23.mrg, nor "
+        "does a folder wsj or parsed/mrg/wsj below it"
     )
 
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from t2t_lite.problems.translation import TranslationProblem
 
 from t2t_lite.data.sources import Generated
+from t2t_lite.evaluation.metrics import ExactMatch
 from t2t_lite.registry import register_problem
 
 ENGLISH = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
@@ -267,7 +268,7 @@ class SpelledNumbersEnde(TranslationProblem):
 
     source_language, target_language = "en", "de"
     default_vocab_size = 500  # 259 are special symbols and single bytes; merges then end at most joints of a compound
-    metric = "exact_match"
+    metric = ExactMatch
 
     def corpus(self, split):
         key = f"spelled_numbers {split}, seed {SEED}"

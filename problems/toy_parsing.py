@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import random
 from collections.abc import Iterator
+from typing import Literal
 
 from t2t_lite.problems.parsing import ParsingProblem
 
@@ -139,7 +140,7 @@ def _split(sentence: str) -> str:
 class ToyParsing(ParsingProblem):
     """Sentences of a small grammar of English and their trees, generated; needs no data."""
 
-    tags: str = "kept"
+    tags: Literal["normalised", "kept"] = "kept"
 
     default_vocab_size = 500
     decoding = Decoding(beam_size=4, alpha=0.3, extra_length=100)

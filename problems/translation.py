@@ -7,6 +7,7 @@ from typing import ClassVar
 from t2t_lite.data.cleaning import Cleaned
 from t2t_lite.data.sources import (
     DATA_DIR,
+    SPLITS,
     MissingSplit,
     Reversed,
     Source,
@@ -16,23 +17,21 @@ from t2t_lite.data.sources import (
     nearest_files,
 )
 from t2t_lite.errors import UserError, unknown
+from t2t_lite.options import FilePath
 from t2t_lite.problem import Problem
 from t2t_lite.registry import register_problem
-
-SPLITS = ("train", "dev", "test")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TranslationProblem(Problem):
     """Text in one language to text in another.
 
-    A subclass names its languages and gives `corpus`; it is registered both ways, as `<name>` and `<name>_rev`.
+    A subclass names its languages and gives `corpus`; it is registered both ways, as `<name>` and
+    `<name>_rev`.
     """
 
     reverse: bool = False  # from the target language to the source language
-    max_length_ratio: float | None = (
-        None  # training pairs with more words a side than this times the other are dropped
-    )
+    max_length_ratio: float | None = None  # drop training pairs if one side has X times the words
     drop_duplicates: bool = False  # of equal training pairs only the first is kept
 
     source_language: ClassVar[str] = ""
@@ -63,7 +62,7 @@ class TranslationProblem(Problem):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Multi30k(TranslationProblem):
-    """Captions of images, from the files of the public repository multi30k/dataset, in `--raw_dir`."""
+    """Captions of images, the files of the public repository multi30k/dataset, in `--raw_dir`."""
 
     _stems: ClassVar = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
 
@@ -95,31 +94,27 @@ class Multi30kEnfr(Multi30k):
 @register_problem
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextPairs(TranslationProblem):
-    """Your own text files: --train corpus.en corpus.de --dev dev.en dev.de, or one file of tab-separated pairs."""
+    """Your own text: --train corpus.en corpus.de --dev dev.en dev.de, or tab-separated pairs."""
 
-    train: tuple[str, ...] | None = None  # one TSV file, or two line-aligned files; all may be .gz
-    dev: tuple[str, ...] | None = None
-    test: tuple[str, ...] | None = None
+    train: tuple[FilePath, ...] | None = None  # one TSV file or two line-aligned ones, or .gz
+    dev: tuple[FilePath, ...] | None = None  # likewise, to choose checkpoints by
+    test: tuple[FilePath, ...] | None = None  # likewise, for t2t-eval
 
     def __post_init__(self):
+        super().__post_init__()
         for split in SPLITS:
             paths = getattr(self, split)
-            if paths is None:
-                continue
-            if isinstance(paths, str) or len(paths) not in (1, 2):
+            if paths is not None and len(paths) not in (1, 2):
                 raise UserError(
-                    f"--{split} {paths}: expected one TSV file or two line-aligned files"
+                    f"--{split} {' '.join(paths)}: expected one TSV file or two line-aligned files"
                 )
-            # Absolute, since a run directory keeps them and later commands may start elsewhere.
-            object.__setattr__(
-                self, split, tuple(str(Path(path).expanduser().absolute()) for path in paths)
-            )
 
     def corpus(self, split):
         paths = getattr(self, split)
         if paths is None:
             raise MissingSplit(
-                f"{self.name} has no {split} split; give --{split} with one TSV file or two text files"
+                f"{self.name} has no {split} split; give --{split} with one TSV file or two text "
+                "files"
             )
         return TsvFile(*paths) if len(paths) == 1 else TextFiles(*paths)
 
@@ -128,8 +123,8 @@ class TextPairs(TranslationProblem):
 class Wmt14(TranslationProblem):
     """WMT 2014, of TensorFlow Datasets; dev is newstest2013, test newstest2014 (section 5.1).
 
-    With `--raw_dir` it reads local files instead: `train.LANG`, `newstest2013.LANG` and `newstest2014.LANG`, or with
-    the pair in the name, as in `newstest2013.de-en.en`; plain or .gz.
+    With `--raw_dir` it reads local files instead: `train.LANG`, `newstest2013.LANG` and
+    `newstest2014.LANG`, or with the pair in the name, as in `newstest2013.de-en.en`; plain or .gz.
     """
 
     _stems: ClassVar = {"train": "train", "dev": "newstest2013", "test": "newstest2014"}
@@ -159,15 +154,15 @@ class Wmt14Enfr(Wmt14):
 
     source_language, target_language = "en", "fr"
     default_vocab_size = 32_000  # section 5.1
-    subword_model = (
-        "unigram"  # stands for the paper's word-piece model, which like it is chosen by likelihood
-    )
+    # Stands for the paper's word-piece model, which like it is chosen by likelihood.
+    subword_model = "unigram"
 
 
 def local_files(folder, stem: str, languages: tuple[str, str], origin: str) -> TextFiles:
     """The line-aligned files of a split in `folder`: `stem.en` or `stem.de-en.en`, plain or .gz.
 
-    Raises UserError naming what is missing, the nearest names there, and `origin`, where such files come from.
+    Raises UserError naming what is missing, the nearest names there, and `origin`, where such files
+    come from.
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():

@@ -20,7 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from t2t_lite.cli.arguments import start_tensorflow
+from t2t_lite.runtime import start_tensorflow
 from t2t_lite.config import PRECISIONS
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -107,7 +107,6 @@ def in_a_process(function, *arguments):
 
 def whole(output_dir, lines, beam_size, precision, profiled):
     """(seconds, multiply-adds) of all lines at once, with threads as t2t-decoder has them."""
-    start_tensorflow(together=False)
     import t2t_lite
 
     model = t2t_lite.load(output_dir, precision=precision)
@@ -124,10 +123,9 @@ def whole(output_dir, lines, beam_size, precision, profiled):
 
 def alone(output_dir, lines, beam_size, precision):
     """(seconds, multiply-adds) of the lines one at a time, as `t2t-decoder --interactive` does."""
-    start_tensorflow(1)
     import t2t_lite
 
-    model = t2t_lite.load(output_dir, precision=precision)
+    model = t2t_lite.load(output_dir, precision=precision, threads=1)
     for line in lines[:10]:
         model.translate([line], beam_size=beam_size)
     outputs, seconds = timed(
@@ -159,12 +157,12 @@ def matrix_rate(precision) -> float:
 
 def multiply_adds(model, lines, outputs, beam_size) -> int:
     """Those of the encoder and of each step of each beam, up to the best output's end."""
-    source, target = model.run.vocabularies().source, model.run.vocabularies().target
+    source, target = model.vocabularies.source, model.vocabularies.target
     lengths = [
         list(map(len, side))
         for side in (source.encode_lines(lines), target.encode_lines(o[0].text for o in outputs))
     ]
-    return sum(count(model.run.hparams, target.size, *pair, beam_size) for pair in zip(*lengths))
+    return sum(count(model.model.hparams, target.size, *pair, beam_size) for pair in zip(*lengths))
 
 
 def count(h, vocabulary, source, target, beam_size) -> int:
@@ -184,13 +182,12 @@ def base(beam_size, precision):
     """(seconds, multiply-adds) of one batch, shared by the cores, through the untrained base model, all of whose outputs reach
     their limit.
     """
-    start_tensorflow(together=False)
+    workers = start_tensorflow(together=False)
     import numpy as np
     import tensorflow as tf
 
     from t2t_lite import HParams
-    from t2t_lite.decoding.decoder import Search, run_search
-    from t2t_lite.devices import calls_side_by_side
+    from t2t_lite.decoding.search import Search, run_search
     from t2t_lite.models.transformer import Transformer
 
     h = HParams()
@@ -211,7 +208,7 @@ def base(beam_size, precision):
             tf.constant(array, tf.int32)
             for array in (rows, np.zeros([len(rows), BASE["steps"]]), [BASE["steps"]] * len(rows))
         ]
-        for rows in np.array_split(inputs, calls_side_by_side())
+        for rows in np.array_split(inputs, workers)
     ]
     with ThreadPoolExecutor(len(shares)) as pool:
 

@@ -14,7 +14,7 @@ _EXPORTS = {
     "Decoding": "t2t_lite.problem",
     "register_problem": "t2t_lite.registry",
     "register_hparams": "t2t_lite.registry",
-    "load": "t2t_lite.translator",
+    "load": "t2t_lite.run",
 }
 __all__ = [*_EXPORTS, "__version__"]
 

@@ -1,20 +1,16 @@
-"""HParams: everything about a model and its training that is a number or a choice, in one frozen dataclass."""
+"""HParams: what is a number or a choice about a model and its training, in one frozen dataclass."""
 
 import dataclasses
 import json
 import math
-from typing import get_type_hints
+from typing import Literal, get_args
 
 from t2t_lite.errors import UserError, unknown
+from t2t_lite.options import Option, options, parse
 
-PRECISIONS = ("float32", "bfloat16", "float16")  # of a model in training or in use
+Precision = Literal["float32", "bfloat16", "float16"]  # of a model in training or in use
+PRECISIONS: tuple[str, ...] = get_args(Precision)
 
-_CHOICES = {
-    "norm": ("post", "pre"),
-    "positions": ("sinusoidal", "learned"),
-    "next_word": ("counted", "given"),
-    "schedule": ("rsqrt", "cosine", "constant"),
-}
 _FRACTIONS = (
     "dropout",
     "attention_dropout",
@@ -38,12 +34,11 @@ class HParams:
     num_heads: int = 8  # h, parallel attention heads (section 3.2.2)
     d_k: int = 64  # width of a head's queries and keys (section 3.2.2)
     d_v: int = 64  # width of a head's values (section 3.2.2)
-    norm: str = (
-        "post"  # post: LayerNorm(x + Sublayer(x)) (section 3.1); pre: x + Sublayer(LayerNorm(x))
-    )
-    positions: str = "sinusoidal"  # sinusoidal (section 3.5) or learned (Table 3, row E)
+    norm: Literal["post", "pre"] = "post"  # LayerNorm(x + Sublayer(x)); x + Sublayer(LayerNorm(x))
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # section 3.5; Table 3, row E
     max_positions: int = 1024  # rows of a learned position table; sinusoids need no bound
-    next_word: str = "counted"  # of a tree: counted by the decoder itself, or given to its attention (`layers.next_word`)
+    # Counted by the decoder itself, or given to its attention (`layers.next_word`).
+    next_word: Literal["counted", "given"] = "counted"  # how a parser knows which word comes next
 
     # Regularisation
     dropout: float = 0.1  # P_drop, of sub-layer outputs and of embeddings + positions (section 5.4)
@@ -52,9 +47,8 @@ class HParams:
     label_smoothing: float = 0.1  # epsilon_ls (section 5.4)
 
     # Optimiser
-    schedule: str = (
-        "rsqrt"  # after the warmup: rsqrt (Eq. 3), cosine (to 0 at train_steps), constant
-    )
+    # Eq. 3, a cosine that ends in 0 at train_steps, or no change.
+    schedule: Literal["rsqrt", "cosine", "constant"] = "rsqrt"  # after the warmup (section 5.3)
     learning_rate: float = 1.0  # rsqrt: factor on Eq. 3; cosine, constant: the peak itself
     warmup_steps: int = 4000  # updates of linear increase (section 5.3)
     adam_beta1: float = 0.9  # section 5.3
@@ -62,12 +56,8 @@ class HParams:
     adam_epsilon: float = 1e-9  # section 5.3
 
     # Training
-    batch_tokens: int = (
-        25_000  # bound on padded tokens a side in one update, all devices together (section 5.1)
-    )
-    max_length: int = (
-        256  # sub-words a side, EOS included; longer pairs are dropped in training only
-    )
+    batch_tokens: int = 25_000  # padded tokens a side in one update, all devices (section 5.1)
+    max_length: int = 256  # sub-words a side with EOS; longer pairs are dropped in training only
     num_buckets: int = 16  # batch shapes at most; each is compiled once
     train_steps: int = 100_000  # updates (section 5.2)
     eval_steps: int = 5_000  # updates between evaluations on the dev set
@@ -77,13 +67,15 @@ class HParams:
     average_checkpoints: int = 5  # how many of the last are averaged after training (section 6.1)
 
     def __post_init__(self):
-        for name, kind in get_type_hints(type(self)).items():
-            value = getattr(self, name)
-            if kind is float and type(value) is int:
-                object.__setattr__(self, name, float(value))
-            elif type(value) is not kind:
-                raise UserError(f"hparams field {name}={value!r}: expected {kind.__name__}")
-            _check(name, value)
+        for option in options(type(self)):
+            value = getattr(self, option.name)
+            if option.kind is float and type(value) is int:
+                value = float(value)
+                object.__setattr__(self, option.name, value)
+            elif type(value) is not option.kind:
+                expected = option.kind.__name__
+                raise UserError(f"hparams field {option.name}={value!r}: expected {expected}")
+            _check(option, value)
 
     @classmethod
     def of(cls, value) -> "HParams":
@@ -99,25 +91,35 @@ class HParams:
 
     def override(self, assignments: list[str]) -> "HParams":
         """Applies `name=value` texts, as `--set` takes them, each parsed to its field's type."""
-        types = get_type_hints(type(self))
+        fields = {option.name: option for option in options(type(self))}
         changes = {}
         for text in assignments:
             name, equals, value = text.partition("=")
             name = name.strip()
             if not equals:
                 raise UserError(f"--set {text!r}: expected name=value")
-            if name not in types:
-                raise unknown("hparams field", name, types)
+            if name not in fields:
+                raise unknown("hparams field", name, fields)
+            kind = fields[name].kind
             try:
-                # int("25_000") is Python's own reading; "1e4" is a whole number to a person.
-                changes[name] = types[name](value) if types[name] is not int else _int(value)
+                changes[name] = parse(kind, value)
             except (ValueError, OverflowError):
                 raise UserError(
-                    f"--set {text}: expected {types[name].__name__} for {name}, got {value!r}"
+                    f"--set {text}: expected {kind.__name__} for {name}, got {value!r}"
                 ) from None
         return self.replace(**changes)
 
+    def describe(self) -> str:
+        """A line for each field: its name, its value, the choices there are, and what it is."""
+        lines = []
+        for option in options(type(self)):
+            value = f"{option.name}={getattr(self, option.name)}"
+            choices = f"{' or '.join(option.choices)}: " if option.choices else ""
+            lines.append(f"  {value:26} {choices}{option.help}")
+        return "\n".join(lines)
+
     def to_dict(self) -> dict:
+        """The fields by name, as JSON takes them."""
         return dataclasses.asdict(self)
 
     def differences(self, other: "HParams") -> list[str]:
@@ -130,20 +132,11 @@ class HParams:
         ]
 
 
-def _int(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        number = float(text)
-        if number != int(number):
-            raise ValueError(text) from None
-        return int(number)
-
-
-def _check(name: str, value) -> None:
-    if name in _CHOICES:
-        if value not in _CHOICES[name]:
-            raise unknown(f"value of {name}", value, _CHOICES[name])
+def _check(option: Option, value) -> None:
+    name = option.name
+    if option.choices:
+        if value not in option.choices:
+            raise unknown(f"value of {name}", value, option.choices)
     elif name in _FRACTIONS:
         if not 0.0 <= value < 1.0:
             raise UserError(f"hparams field {name}={value}: expected at least 0 and less than 1")

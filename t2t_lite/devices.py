@@ -1,7 +1,6 @@
-"""Devices, and what is chosen for them: the strategy, XLA, calls side by side, and the warning when a GPU goes unused."""
+"""Devices, and what is chosen for them: the strategy, XLA, the warning when a GPU goes unused."""
 
 import functools
-import os
 import sys
 
 import tensorflow as tf
@@ -61,16 +60,3 @@ def choose_xla(setting: str) -> tuple[bool, str]:
     if tf.config.list_logical_devices("GPU"):
         return True, "auto: faster on GPUs"
     return False, "auto: on CPUs TensorFlow's own kernels are as fast"
-
-
-def calls_side_by_side() -> int:
-    """How many calls of a model use a CPU best: one, or, where each operation has one thread, as many as run at the same time
-    (`t2t_lite.cli.arguments.start_tensorflow`).
-    """
-    if (
-        tf.config.list_logical_devices("GPU")
-        or tf.config.threading.get_intra_op_parallelism_threads() != 1
-    ):
-        return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return tf.config.threading.get_inter_op_parallelism_threads() or cores

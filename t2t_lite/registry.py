@@ -1,24 +1,30 @@
-"""The registry of problems and hparams sets, and the plugins that fill it.
+"""The registry of problems and hparams sets, which plugins fill.
 
-The engine imports no problem and no set by name. Whatever an installed package names in the entry-point group
-`t2t_lite.plugins`, and whatever `--usr_dir` names, is imported and registers itself; our own catalogues do the same.
+The engine imports no problem and no set by name. Whatever an installed package names in the
+entry-point group `t2t_lite.plugins`, and whatever `--usr_dir` names, is imported and registers
+itself; our own catalogues do the same.
 """
 
-import importlib
-import importlib.util
+import contextlib
+import dataclasses
+import inspect
 import re
-import sys
 from collections.abc import Callable
-from importlib.metadata import entry_points
-from pathlib import Path
+from typing import ClassVar, get_origin
 
+from t2t_lite import plugins
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError, unknown
+from t2t_lite.options import options
 from t2t_lite.problem import Problem
 
-_problems: dict[
-    str, tuple[type[Problem], dict]
-] = {}  # name -> (class, the options this name fixes)
+# The flags of t2t-trainer and t2t-datagen, which are no option's name.
+ENGINE_FLAGS = frozenset(
+    """problem usr_dir registry_help help version hparams set output_dir seed dry_run precision xla
+    logical_devices micro_batches deterministic""".split()
+)
+
+_problems: dict[str, tuple[type[Problem], dict]] = {}  # name -> (class, fields that it fixes)
 _hparams: dict[str, Callable[[], HParams]] = {}
 _loaded: set[str] = set()  # plugins already imported
 
@@ -29,90 +35,77 @@ def snake_case(class_name: str) -> str:
 
 
 def register_problem(cls: type[Problem]) -> type[Problem]:
-    """Class decorator: registers `cls` under its name in snake_case, and its variants (`<name>_rev`)."""
+    """Class decorator: registers `cls` under its name in snake_case, and its variants.
+
+    Raises UserError for a name that is taken, and for a field that cannot be a flag.
+    """
+    _check_flags(cls)
     name = snake_case(cls.__name__)
-    for suffix, options in cls.variants().items():
-        _claim(_problems, "problem", name + suffix, (cls, options), cls)
+    for suffix, fixed in cls.variants().items():
+        _claim(_problems, "problem", name + suffix, (cls, fixed), cls)
     return cls
 
 
 def register_hparams(function: Callable[[], HParams]) -> Callable[[], HParams]:
-    """Function decorator: registers a function that returns an HParams under the function's name."""
+    """Function decorator: registers a function that returns an HParams under its name."""
     _claim(_hparams, "hparams set", function.__name__, function, function)
     return function
+
+
+def _check_flags(cls: type[Problem]) -> None:
+    names = {field.name for field in dataclasses.fields(cls)}
+    annotated = {
+        name
+        for name, kind in inspect.get_annotations(cls, eval_str=True).items()
+        if kind is not ClassVar and get_origin(kind) is not ClassVar
+    }
+    no_fields = (names & vars(cls).keys()) - annotated  # plain assignments, which change no default
+    if "__dataclass_fields__" not in vars(cls):
+        no_fields |= annotated
+    for name in sorted(no_fields):
+        raise UserError(
+            f"field {name} of {cls.__name__}: expected {name}: TYPE = DEFAULT, and "
+            "@dataclasses.dataclass(frozen=True, kw_only=True) below @register_problem"
+        )
+    for option in options(cls):
+        if ENGINE_FLAGS & {option.name, option.flag.removeprefix("--")}:
+            raise UserError(
+                f"field {option.name} of {cls.__name__} is named like a flag of t2t-trainer; "
+                "choose another name"
+            )
 
 
 def _claim(table: dict, kind: str, name: str, value, owner) -> None:
     if name in table:
         taken = table[name][0] if isinstance(table[name], tuple) else table[name]
         raise UserError(
-            f"{owner.__module__} registers {kind} {name!r}, which {taken.__module__} has registered; choose another name"
+            f"{owner.__module__} registers {kind} {name!r}, which {taken.__module__} has "
+            "registered; choose another name"
         )
     table[name] = value
 
 
 def load_plugins(usr_dir: str | None = None) -> None:
-    """Imports every installed plugin, then `usr_dir`: a Python file, or a folder with an `__init__.py`."""
-    for entry in sorted(
-        entry_points(group="t2t_lite.plugins"), key=lambda e: (e.dist.name != "t2t_lite", e.name)
-    ):
-        label = f"plugin {entry.name!r} of package {entry.dist.name}"
-        _import_once(entry.value, label, entry.load)
-    if usr_dir:
-        path = Path(usr_dir).expanduser().resolve()
-        _import_once(str(path), f"--usr_dir {usr_dir}", lambda: _import_path(path, usr_dir))
+    """Imports every installed plugin, then `usr_dir`, a Python file or a folder with `__init__.py`.
+
+    Raises UserError for one that does not import or takes a taken name; then it registers nothing.
+    """
+    for plugin in [*plugins.installed(), *([plugins.at(usr_dir)] if usr_dir else [])]:
+        if plugin.key not in _loaded:
+            with _all_or_nothing():
+                plugin.run()
+            _loaded.add(plugin.key)
 
 
-def _import_once(key: str, label: str, load: Callable[[], object]) -> None:
-    if key in _loaded:
-        return
+@contextlib.contextmanager
+def _all_or_nothing():
     before = dict(_problems), dict(_hparams)
     try:
-        load()
-    except Exception as error:
-        for table, kept in zip(
-            (_problems, _hparams), before
-        ):  # a plugin registers all it has, or nothing
+        yield
+    except UserError:
+        for table, kept in zip((_problems, _hparams), before):
             table.clear()
             table.update(kept)
-        if isinstance(error, UserError):
-            raise UserError(f"{label}: {error}") from None
-        text = " ".join(str(error).split())
-        raise UserError(
-            f"{label} does not import: {type(error).__name__}: {text}{_where(error)}"
-        ) from error
-    _loaded.add(key)
-
-
-def _where(error: Exception) -> str:
-    """` (file, line n)` of the innermost frame of user code, since a one-line message has no traceback."""
-    if isinstance(error, SyntaxError):
-        return ""  # its text names file and line already
-    trace, place = error.__traceback__, ""
-    while trace:
-        name = trace.tb_frame.f_code.co_filename
-        if "importlib" not in name:
-            place = f" ({name}, line {trace.tb_lineno})"
-        trace = trace.tb_next
-    return place
-
-
-def _import_path(path: Path, given: str) -> None:
-    file = path / "__init__.py" if path.is_dir() else path
-    if not file.is_file():
-        raise UserError(
-            f"no such file: {file}; expected a Python file or a folder with an __init__.py"
-        )
-    name = "t2t_lite_usr_" + (path.name if path.is_dir() else path.stem)
-    spec = importlib.util.spec_from_file_location(
-        name, file, submodule_search_locations=[str(path)] if path.is_dir() else None
-    )
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # so that a folder's own relative imports work
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
         raise
 
 
@@ -121,13 +114,39 @@ def problem_class(name: str) -> type[Problem]:
     return _lookup(_problems, "problem", name)[0]
 
 
-def problem(name: str, **options) -> Problem:
-    """The problem registered as `name`, with its options (`raw_dir=...`) set.
+def problem(name: str, **given) -> Problem:
+    """The problem registered as `name`, with the given options (`raw_dir=...`).
 
-    Raises UserError for an unknown name or an option that the problem does not have.
+    Raises UserError for an unknown name, and for an option that the problem does not have, or
+    cannot do without.
     """
     cls, fixed = _lookup(_problems, "problem", name)
-    return cls.create(name, **options, **fixed)
+    takes = {option.name: option for option in options(cls)}
+    for key in cls.fixed_fields():
+        takes.pop(key)
+    for key in given:
+        if key not in takes:
+            raise takes_no(name, key)
+    for key, option in takes.items():
+        if option.default is dataclasses.MISSING and key not in given:
+            raise UserError(f"problem {name} needs --{key}: {option.help}")
+    return cls(name=name, **given, **fixed)
+
+
+def takes_no(name: str, option: str) -> UserError:
+    """The error for an option that the problem registered as `name` does not have."""
+    cls = problem_class(name)
+    flags = [other.flag for other in options(cls) if other.name not in cls.fixed_fields()]
+    return UserError(f"problem {name} takes no --{option}; it takes {', '.join(sorted(flags))}")
+
+
+def takers(option: str) -> list[str]:
+    """The names of the problems that have an option."""
+    return sorted(
+        name
+        for name, (cls, _) in _problems.items()
+        if option in {other.name for other in options(cls)} - cls.fixed_fields()
+    )
 
 
 def hparams(name: str) -> HParams:

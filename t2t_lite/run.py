@@ -13,17 +13,24 @@ Copied elsewhere, it decodes.
 import dataclasses
 import json
 from pathlib import Path
+from typing import Self
 
 from t2t_lite import __version__, registry
-from t2t_lite.config import HParams
+from t2t_lite.config import PRECISIONS, HParams
 from t2t_lite.errors import UserError
 from t2t_lite.files import replacing
-from t2t_lite.problem import Problem
+from t2t_lite.problem import Constrained, Problem, grammar_of
 
 # Fields that may differ when a run is resumed: they change no update that was done.
 _MAY_CHANGE = {
-    "train_steps", "eval_steps", "report_steps", "checkpoint_minutes", "checkpoint_steps", "average_checkpoints"
-}  # fmt: skip
+    "train_steps",
+    "eval_steps",
+    "report_steps",
+    "checkpoint_minutes",
+    "checkpoint_steps",
+    "average_checkpoints",
+}
+_FORMAT = 1  # of run.json; those that were written before it had a number are the same but for that
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,15 +55,19 @@ class Run:
     usr_dir: str | None = None
 
     def __post_init__(self):
-        if self.hparams.next_word == "given" and type(self.problem).grammar is Problem.grammar:
+        if self.hparams.next_word == "given" and not isinstance(self.problem, Constrained):
             raise UserError(
-                f"hparams field next_word=given: problem {self.problem.name} has no grammar that says what a word is; "
-                "expected a parsing problem, or next_word=counted"
+                f"hparams field next_word=given: problem {self.problem.name} has no grammar that "
+                "says what a word is; expected a parsing problem, or next_word=counted"
             )
 
     @classmethod
-    def open(cls, path, usr_dir: str | None = None) -> "Run":
-        """Opens an existing directory. Raises UserError where there is no run, or what it was made with is gone."""
+    def open(cls, path, usr_dir: str | None = None) -> Self:
+        """Opens an existing directory.
+
+        Raises UserError where there is no run, one of a later version, or what it was made with is
+        gone.
+        """
         path = Path(path).expanduser()
         file = path / "run.json"
         if not file.is_file():
@@ -65,6 +76,11 @@ class Run:
             raise UserError(f"--output_dir {path}: no run there (no run.json){nearest}")
         try:
             record = json.loads(file.read_text(encoding="utf-8"))
+            if record.get("format", _FORMAT) > _FORMAT:
+                raise UserError(
+                    f"{file}: format {record['format']}, written by t2t_lite {record['t2t_lite']}; "
+                    f"this version reads up to format {_FORMAT}"
+                )
             usr_dir = usr_dir or record["usr_dir"]
             registry.load_plugins(usr_dir)
             return cls(
@@ -75,13 +91,13 @@ class Run:
                 seed=record["seed"],
                 usr_dir=usr_dir,
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{file}: not a run of this version: {type(error).__name__}: {error}"
             ) from None
 
     def check_resumable(self) -> None:
-        """Raises UserError, the difference shown, where the directory holds a run of something else."""
+        """Raises UserError, with the difference, where the directory holds another run."""
         if not self.exists:
             if self.path.is_dir() and any(self.path.iterdir()):
                 raise UserError(
@@ -97,7 +113,8 @@ class Run:
         ]
         if differences:
             raise UserError(
-                f"--output_dir {self.path} holds another run: {'; '.join(differences)}; choose another directory"
+                f"--output_dir {self.path} holds another run: {'; '.join(differences)}; "
+                "choose another directory"
             )
 
     def _compared(self, old: "Run"):
@@ -110,6 +127,7 @@ class Run:
     def save(self) -> None:
         """Writes run.json."""
         record = {
+            "format": _FORMAT,
             "t2t_lite": __version__,
             "problem": self.problem.name,
             "options": self.problem.options(),
@@ -128,16 +146,19 @@ class Run:
 
     @property
     def checkpoints(self):
+        """The run's `training.checkpoints.Checkpoints`."""
         from t2t_lite.training.checkpoints import Checkpoints
 
         return Checkpoints(self.path / "checkpoints", self.hparams.average_checkpoints)
 
     @property
     def best(self) -> Path:
+        """The weights with the best figure on the dev set."""
         return self.path / "best.safetensors"
 
     @property
     def averaged(self) -> Path:
+        """The mean of the last checkpoints."""
         return self.path / "averaged.safetensors"
 
     def vocabularies(self):
@@ -147,7 +168,10 @@ class Run:
         return Vocabularies.load(self.path)
 
     def weights(self) -> Path:
-        """The weights to use: averaged, else best, else latest. Raises UserError where nothing is saved yet."""
+        """The weights to use: averaged, else best, else latest.
+
+        Raises UserError where nothing is saved yet.
+        """
         from t2t_lite.training.checkpoints import MODEL
 
         latest = [path / MODEL for path in self.checkpoints.steps()[-1:]]
@@ -162,7 +186,7 @@ class Run:
 
         sizes, words = (vocabularies.source.size, vocabularies.target.size), None
         if self.hparams.next_word == "given":
-            grammar = self.problem.grammar(vocabularies)
+            grammar = grammar_of(self.problem, vocabularies)
             words = grammar.begins_word, grammar.words
         return Transformer(
             self.hparams,
@@ -173,10 +197,39 @@ class Run:
             name="transformer",
         )
 
-    def load_model(self, vocabularies, weights: Path | None = None, policy: str = "float32"):
-        """A `Transformer` with the weights of a file; default: `weights()`."""
-        from t2t_lite.training.checkpoints import load_arrays, model_variables
+    def translator(self, *, weights: Path | None = None, precision: str = "float32", **options):
+        """Opens the run's trained model, vocabularies and problem as a `Translator`.
 
-        model = self.new_model(vocabularies, policy)
-        load_arrays(weights or self.weights(), model_variables(model))
-        return model
+        Args:
+            weights: a file of weights; default: `weights()`.
+            precision: of weights and products, one of PRECISIONS.
+            **options: `workers`, `devices`, `batch_tokens`, `xla` of `Translator`.
+        """
+        from t2t_lite.training.checkpoints import load_arrays, model_variables
+        from t2t_lite.translator import Translator
+
+        weights = weights or self.weights()
+        vocabularies = self.vocabularies()
+        model = self.new_model(vocabularies, precision)
+        load_arrays(weights, model_variables(model))
+        return Translator(model, vocabularies, self.problem, weights=weights, **options)
+
+
+def load(path, usr_dir: str | None = None, precision: str = "float32", threads: int | None = None):
+    """Opens a run directory's averaged, else best, else latest weights as a `Translator`.
+
+    Args:
+        path: the run directory of t2t-trainer.
+        usr_dir: the Python file or folder that registers its problem, where it has moved since.
+        precision: "float32", "bfloat16" or "float16", of weights and products, the logits' too.
+        threads: of the CPU; default: all. Where TensorFlow does not run yet, it is told to use one
+            for each operation, and that many batches are translated side by side.
+
+    Raises UserError where there is no run or no checkpoint.
+    """
+    from t2t_lite.runtime import start_tensorflow
+
+    if precision not in PRECISIONS:
+        raise UserError(f"precision={precision!r}: expected one of {', '.join(PRECISIONS)}")
+    workers = start_tensorflow(threads, together=False)
+    return Run.open(path, usr_dir).translator(precision=precision, workers=workers)

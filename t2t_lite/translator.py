@@ -1,24 +1,30 @@
-"""What the commands do, from Python: `t2t_lite.load(RUN).translate(lines)`."""
+"""Translator: the one door to a trained model. `t2t_lite.load(RUN).translate(lines)`."""
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from t2t_lite.config import PRECISIONS
+from t2t_lite.data.tokenizer import Vocabularies
+from t2t_lite.decoding.batches import BatchedSearch, Hypothesis
+from t2t_lite.decoding.beam_search import length_penalty
 from t2t_lite.errors import UserError
-from t2t_lite.run import Run
+from t2t_lite.evaluation.metrics import Metric, shares
+from t2t_lite.evaluation.perplexity import PairScore, Perplexity, summary
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.problem import Problem
 
 
 class Attention(NamedTuple):
     """Where each sub-word of a target looked in its source while it was written.
 
     Attributes:
-        weights: float32 [layers, heads, T, S], the decoder's attention to the encoder's output, layers first to last; each
-            row sums to 1.
+        weights: float32 [layers, heads, T, S], the decoder's attention to the encoder's output,
+            layers first to last; each row sums to 1.
         source_pieces: S SentencePiece pieces, U+2581 where a word begins, the last one </s>.
         target_pieces: T pieces, likewise.
-
     """
 
     weights: np.ndarray
@@ -26,50 +32,89 @@ class Attention(NamedTuple):
     target_pieces: list[str]
 
 
-class Translator:
-    """A trained run, ready to use. Made by `t2t_lite.load`.
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """How a model does on pairs.
 
     Attributes:
-        run: the opened `Run`.
-        weights: the file of the weights in use.
+        figures: loss (nats per sub-word), perplexity, accuracy (0 to 1) and tokens of all pairs;
+            then the metric's figures of the decoded ones, by category too, and the shares of
+            outputs of which a yes-or-no detail is true.
+        scores: of each pair, in order.
+        inputs, references: of the decoded pairs, the references as the metric compares them.
+        outputs: the best hypothesis of each decoded pair.
+        main: the figure that checkpoints are compared by; None where nothing was decoded.
+    """
+
+    figures: dict[str, float]
+    scores: list[PairScore]
+    inputs: Sequence[str] = ()
+    references: Sequence[str] = ()
+    outputs: Sequence[Hypothesis] = ()
+    main: str | None = None
+
+
+class Translator:
+    """A model with its vocabularies and its problem, ready to use.
+
+    Made by `t2t_lite.load` and `Run.translator`. It reads the model's variables as they are at each
+    call, but for copies on further devices.
+
+    Args:
+        model: Transformer.
+        vocabularies: Vocabularies.
+        problem: Problem.
+        weights: the file that the model's weights were read from.
+        workers: calls of the model at the same time on each device (`runtime.start_tensorflow`).
+        **options: `devices`, `batch_tokens`, `xla` of `decoding.batches.BatchedSearch`.
 
     Example:
         model = t2t_lite.load("runs/spelled_numbers_ende-tiny")
         for best, second in model.translate(["two hundred six"], n_best=2):
             print(best.text, best.score)
-
     """
 
-    def __init__(self, run: Run, precision: str = "float32"):
-        from t2t_lite.decoding.decoder import Decoder
-        from t2t_lite.evaluation.perplexity import Perplexity
-
-        self.run = run
-        self.weights = run.weights()
-        self._vocabularies = run.vocabularies()
-        self._model = run.load_model(self._vocabularies, self.weights, precision)
-        self._decoder = Decoder(self._model, self._vocabularies, run.problem)
-        self._perplexity = Perplexity(self._model, self._vocabularies)
-
-    def translate(
-        self, lines: Iterable[str], beam_size: int | None = None, n_best: int = 1, **options
+    def __init__(
+        self,
+        model: Transformer,
+        vocabularies: Vocabularies,
+        problem: Problem,
+        *,
+        weights: Path | None = None,
+        workers: int = 1,
+        **options,
     ):
-        """Translates lines of text.
+        self.model, self.vocabularies, self.problem = model, vocabularies, problem
+        self.weights = weights
+        self._search = BatchedSearch(model, vocabularies, problem, workers=workers, **options)
+        self._perplexity = Perplexity(model, vocabularies, workers=workers)
+
+    def translate(self, lines: Iterable[str], **options) -> list[list[Hypothesis]]:
+        """All of `stream`'s results at once. Takes the same arguments."""
+        return list(self.stream(lines, **options))
+
+    def stream(self, lines: Iterable[str], **options) -> Iterator[list[Hypothesis]]:
+        """Translates lines of text, reading them a window at a time.
 
         Args:
             lines: strings without line ends.
-            beam_size: W; default: the problem's (4 for translation).
-            n_best: hypotheses a line.
-            **options: `alpha`, `extra_length`, `prefixes`, `sampling`, `constrained` as in `decoding.decoder.Decoder.stream`.
+            **options: `beam_size`, `alpha`, `extra_length`, `n_best`, `prefixes`, `sampling`,
+                `constrained`, `seed`, `progress` of `decoding.batches.BatchedSearch.stream`.
 
         Returns:
-            For each line a list of `Hypothesis(text, score, log_prob)`, best first. log_prob is in nats, EOS included; score is
-            log_prob / ((5 + length) / 6)^alpha (section 6.1), length in sub-words counting EOS.
+            For each line a list of `Hypothesis(text, score, log_prob, details)`, best first.
+            log_prob is in nats, EOS included; score is log_prob / ((5 + length) / 6)^alpha
+            (section 6.1), length in sub-words counting EOS.
 
+        Raises UserError for a single string in place of lines, and for what is no string.
         """
-        return self._decoder.translate(lines, beam_size=beam_size, n_best=n_best, **options)
+        if options.get("prefixes") is not None:
+            options["prefixes"] = _texts(options["prefixes"], "prefixes")
+        return self._search.stream(_texts(lines, "lines"), **options)
 
-    def score(self, pairs: Sequence[tuple[str, str]], alpha: float | None = None):
+    def score(
+        self, pairs: Iterable[tuple[str, str]], alpha: float | None = None
+    ) -> list[Hypothesis]:
         """The model's scores of given outputs.
 
         Args:
@@ -77,48 +122,111 @@ class Translator:
             alpha: of the length penalty; default: the problem's.
 
         Returns:
-            A `Hypothesis` for each pair, with the output's text, its score and its log_prob, as `translate` gives them.
-
+            A `Hypothesis` for each pair, with the output's text, its score and its log_prob, as
+            `translate` gives them.
         """
-        from t2t_lite.decoding.beam_search import length_penalty
-        from t2t_lite.decoding.decoder import Hypothesis
-
-        alpha = self.run.problem.decoding.alpha if alpha is None else alpha
-        hypotheses: list = [None] * len(pairs)
-        for line, log_prob, tokens, _ in self._perplexity.scores(
-            self.run.problem.texts(*pair) for pair in pairs
-        ):
-            score = log_prob / float(length_penalty(tokens, alpha))
-            hypotheses[line] = Hypothesis(pairs[line][1], score, log_prob)
-        return hypotheses
+        alpha = self.problem.decoding.alpha if alpha is None else alpha
+        pairs = _pairs(pairs)
+        return [
+            Hypothesis(
+                output, score.log_prob / float(length_penalty(score.tokens, alpha)), score.log_prob
+            )
+            for (_, output), score in zip(pairs, self._scores(pairs))
+        ]
 
     def attention(self, source: str, target: str) -> Attention:
-        """How the decoder attends to `source` (a line of input) as it writes `target`, an output as `translate` gives it."""
-        source, target = self.run.problem.texts(source, target)
-        [inputs] = self._vocabularies.source.encode_lines([source])
-        [targets] = self._vocabularies.target.encode_lines([target])
-        layers = self._model.attention(np.array([inputs], np.int32), np.array([targets], np.int32))
+        """How the decoder attends to an input, `source`, as it writes the output `target`."""
+        source, target = self.problem.example(source, target)
+        [inputs] = self.vocabularies.source.encode_lines([source])
+        [targets] = self.vocabularies.target.encode_lines([target])
+        layers = self.model.attention(np.array([inputs], np.int32), np.array([targets], np.int32))
         return Attention(
             np.concatenate(layers),
-            self._vocabularies.source.pieces(inputs),
-            self._vocabularies.target.pieces(targets),
+            self.vocabularies.source.pieces(inputs),
+            self.vocabularies.target.pieces(targets),
         )
 
+    def evaluate(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        metric: Metric | None = None,
+        sample: int | None = None,
+        decode: bool = True,
+        origin: object = "pair",
+        progress: Callable[[int, int], object] = lambda lines, subwords: None,
+        **search,
+    ) -> Evaluation:
+        """Measures the model on pairs of input and right output, as t2t-eval does.
 
-def load(path, usr_dir: str | None = None, precision: str = "float32") -> Translator:
-    """Loads a run directory's averaged, else best, else latest weights.
+        The dev set while training and t2t-eval's figures come from here, so they agree.
 
-    Args:
-        path: the run directory of t2t-trainer.
-        usr_dir: the Python file or folder that registers its problem, where it has moved since.
-        precision: "float32", "bfloat16" or "float16", of weights and products, the logits' too.
+        Args:
+            pairs: (input, reference) texts, as the problem's sources give them.
+            metric: default: the problem's, as it is without flags.
+            sample: decode this many pairs, evenly spread; None: all. The loss is of all.
+            decode: False leaves out the metric.
+            origin: names the pairs in an error, as in `FILE:3: ...`.
+            progress: as `translate` takes it.
+            **search: `beam_size`, `alpha`, `constrained` and others, as `translate` takes them.
 
-    On a CPU `translate` has several batches side by side, one on each core, if TensorFlow was told so before it started:
-    `tf.config.threading.set_intra_op_parallelism_threads(1)`. That is faster for many lines.
+        Raises UserError for a reference that is none, and where there are no pairs.
+        """
+        pairs = _pairs(pairs)
+        if not pairs:
+            raise UserError(f"{origin}: no pairs to evaluate on; expected at least one")
+        every = max(1, len(pairs) // sample) if sample else 1
+        chosen = pairs[::every][:sample] if decode else []
+        references = [*self._references(chosen, origin)]
+        scores = self._scores(pairs)
+        figures = summary(scores)
+        if not decode:
+            return Evaluation(figures, scores)
+        metric = metric or self.problem.metric()
+        inputs = [line for line, _ in chosen]
+        outputs = [best[0] for best in self.translate(inputs, progress=progress, **search)]
+        texts = [output.text for output in outputs]
+        categories = [self.problem.category(line) for line in inputs]
+        measured = metric.by_category(texts, references, categories)
+        details = shares([output.details for output in outputs])
+        return Evaluation(
+            figures | measured | details, scores, inputs, references, outputs, next(iter(measured))
+        )
 
-    Raises UserError where there is no run or no checkpoint.
+    def _scores(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+        """In the order of the pairs."""
+        return sorted(self._perplexity.scores(self.problem.example(*pair) for pair in pairs))
 
-    """
-    if precision not in PRECISIONS:
-        raise UserError(f"precision={precision!r}: expected one of {', '.join(PRECISIONS)}")
-    return Translator(Run.open(path, usr_dir), precision)
+    def _references(self, pairs: Iterable[tuple[str, str]], origin) -> Iterator[str]:
+        for number, (_, reference) in enumerate(pairs, 1):
+            try:
+                yield self.problem.reference_text(reference)
+            except UserError as error:
+                raise UserError(f"{origin}:{number}: {error}") from None
+
+
+def _texts(texts: Iterable[str], name: str) -> Iterator[str]:
+    """The texts, one by one. Raises UserError for a string, at once, and for what is no string."""
+    if isinstance(texts, str | bytes):
+        raise UserError(f"{name}={texts!r:.60}: expected a list of strings, not one text")
+
+    def checked():
+        for number, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise UserError(f"{name}[{number}]={text!r:.60}: expected a string")
+            yield text
+
+    return checked()
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Raises UserError for what is no pair of strings."""
+    pairs = [pairs] if isinstance(pairs, str | bytes) else list(pairs)
+    for number, pair in enumerate(pairs):
+        if not (
+            isinstance(pair, tuple | list)
+            and len(pair) == 2
+            and all(isinstance(t, str) for t in pair)
+        ):
+            raise UserError(f"pairs[{number}]={pair!r:.60}: expected (input, output), two strings")
+    return [tuple(pair) for pair in pairs]

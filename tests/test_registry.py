@@ -109,7 +109,7 @@ def test_options():
     again = registry.problem(problem.name, **problem.options())
     assert again == problem
     message = error_of(lambda: registry.problem("multi30k_ende", train=("a", "b")))
-    assert message.startswith("problem multi30k_ende takes no --train=") and "--raw_dir" in message
+    assert message.startswith("problem multi30k_ende takes no --train;") and "--raw_dir" in message
 
 
 def test_plugin_file(write):
@@ -117,7 +117,6 @@ def test_plugin_file(write):
     assert registry.problem("my_pairs", raw_dir="x").describe("my_pairs") == "My own pairs."
     assert registry.hparams("my_tiny").d_ff == 768
     assert "my_tiny" in registry.describe()
-    assert registry.problem_class("my_pairs").__name__ == "MyPairs"
 
 
 def test_plugin_folder_with_relative_imports(write, tmp_path):

@@ -1,5 +1,9 @@
 """The Python interface on an untrained run."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from untrained import untrained_run
@@ -7,26 +11,34 @@ from untrained import untrained_run
 import t2t_lite
 from t2t_lite import registry
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
+from t2t_lite.evaluation.metrics import ExactMatch
+from t2t_lite.problems.translation import TranslationProblem
+from t2t_lite.translator import Translator
 
 
 @pytest.fixture(scope="module")
-def translator(tmp_path_factory):
-    registry.load_plugins()
+def vocabularies():
     vocabulary = Vocabulary.train(["many plain words of text", "some more of the many words"], 290)
-    vocabularies = Vocabularies(vocabulary, vocabulary, shared=True)
-    run = untrained_run(
-        tmp_path_factory.mktemp("runs") / "run",
-        registry.problem("spelled_numbers_ende"),
-        vocabularies,
-    )
-    return t2t_lite.load(run.path)
+    return Vocabularies(vocabulary, vocabulary, shared=True)
 
 
-def test_attention_of_each_written_piece(translator):
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, vocabularies):
+    registry.load_plugins()
+    path = tmp_path_factory.mktemp("runs") / "run"
+    return untrained_run(path, registry.problem("spelled_numbers_ende"), vocabularies)
+
+
+@pytest.fixture(scope="module")
+def translator(run):
+    return run.translator()
+
+
+def test_attention_of_each_written_piece(run, translator):
     weights, source, target = translator.attention("many words", "some text")
     assert "".join(source).replace("\u2581", " ").lstrip() == "many words</s>"
     assert "".join(target).replace("\u2581", " ").lstrip() == "some text</s>"
-    hparams = translator.run.hparams
+    hparams = run.hparams
     assert (
         weights.shape == (hparams.num_decoder_layers, hparams.num_heads, len(target), len(source))
         and weights.dtype == np.float32
@@ -40,13 +52,113 @@ def test_attention_of_each_written_piece(translator):
     assert np.abs(other - weights).max() > 1e-4
 
 
-def test_precision(translator):
+def test_precision(run):
     [[exact]], [[halved]] = (
-        t2t_lite.load(translator.run.path, precision=precision).translate(["many words"])
+        t2t_lite.load(run.path, precision=precision).translate(["many words"])
         for precision in ("float32", "bfloat16")
     )
     assert exact.score != halved.score == pytest.approx(exact.score, rel=0.05)
     with pytest.raises(
         t2t_lite.UserError, match="precision='int8': expected one of float32, bfloat16, float16"
     ):
-        t2t_lite.load(translator.run.path, precision="int8")
+        t2t_lite.load(run.path, precision="int8")
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda model: model.translate("many words"), "lines='many words': expected a list"),
+        (lambda model: model.translate(b"many"), "lines=b'many': expected a list of strings"),
+        (lambda model: model.translate(["a", b"b"]), r"lines\[1\]=b'b': expected a string"),
+        (lambda model: model.translate(["a"], prefixes="D"), "prefixes='D': expected a list"),
+        (lambda model: model.score(("ab", "cd")), r"pairs\[0\]='ab': expected \(input, output\)"),
+        (
+            lambda model: model.evaluate([("a", "b", "c")]),
+            r"pairs\[0\]=\('a', 'b', 'c'\): expected",
+        ),
+        (lambda model: model.evaluate([]), "no pairs to evaluate on"),
+    ],
+)
+def test_one_text_is_no_list_of_texts(translator, call, message):
+    with pytest.raises(t2t_lite.UserError, match=message):
+        call(translator)
+
+
+def test_scores_are_those_of_the_outputs(translator):
+    lines = ["many words", "", "some text of the many plain words"]
+    best = [hypotheses[0] for hypotheses in translator.translate(lines)]
+    scored = translator.score([(line, h.text) for line, h in zip(lines, best)])
+    assert [h.text for h in scored] == [h.text for h in best]
+    for line, mine, theirs in zip(lines, scored, best):
+        if line and len(theirs.text) < 40:  # longer ones may be cut, and so lack EOS
+            assert mine.score == pytest.approx(theirs.score, abs=1e-4)
+
+
+class Rewriting(TranslationProblem):
+    """Changes what goes in, what comes out and what that is compared with."""
+
+    metric = ExactMatch
+
+    def input_text(self, line):
+        return line.lower()
+
+    def output_text(self, text, line):
+        return f"{len(text) % 2} {line}"
+
+    def reference_text(self, reference):
+        return reference.upper()
+
+    def output_details(self, text, line):
+        return {"even": len(text) % 2 == 0}
+
+    def category(self, line):
+        return line.split()[0].lower()
+
+
+def test_an_evaluation_applies_every_hook_of_the_problem(run, vocabularies, translator):
+    rewriting = Translator(translator.model, vocabularies, Rewriting())
+    pairs = [(f"{word} WORDS {i}", f"{i % 2} ref") for i in range(10) for word in ("Many", "Some")]
+    result = rewriting.evaluate(pairs)
+    assert result.references[:2] == ["0 REF", "0 REF"]
+    assert all(output.text[1:] == f" {line}" for output, (line, _) in zip(result.outputs, pairs))
+    lower = translator.evaluate([(line.lower(), reference) for line, reference in pairs])
+    assert result.figures["loss"] == pytest.approx(lower.figures["loss"], rel=1e-6)
+    assert list(result.figures) == [
+        *("loss", "perplexity", "accuracy", "tokens", "exact_match", "bleu"),
+        *("exact_match/many", "exact_match/some", "even"),
+    ]
+    assert result.main == "exact_match" and len(result.scores) == len(result.outputs) == 20
+    sample = rewriting.evaluate(pairs, sample=5)
+    assert sample.inputs == [line for line, _ in pairs[::4]]
+    assert sample.figures["loss"] == result.figures["loss"]
+    assert rewriting.evaluate(pairs, decode=False).figures == {
+        name: result.figures[name] for name in ("loss", "perplexity", "accuracy", "tokens")
+    }
+
+
+def test_python_uses_the_machine_as_the_command_does(run):
+    """Before TensorFlow runs, threads are set for batches side by side; after that it says what to do."""
+    code = f"""
+import warnings, t2t_lite
+{{before}}
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("default")
+    for _ in range(2):
+        model = t2t_lite.load({str(run.path)!r}, threads=3)
+import tensorflow as tf
+threads = tf.config.threading
+print(threads.get_intra_op_parallelism_threads(), threads.get_inter_op_parallelism_threads())
+print(len(model._search._programs), sum("runs already" in str(w.message) for w in caught))
+"""
+    for before, expected in (
+        ("", ["1 3", "3 0"]),
+        ("import tensorflow as tf; tf.constant(1) + 1", ["0 0", "1 1"]),
+    ):
+        process = subprocess.run(
+            [sys.executable, "-c", code.format(before=before)],
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        assert process.stdout.splitlines() == expected

@@ -1,22 +1,24 @@
-"""What all commands share: flags, their errors in one line, and the exit codes (0 done, 2 bad input)."""
+"""What commands share: flags, errors in one line, and the exit codes (0 done, 2 bad input)."""
 
 import argparse
-import contextlib
 import difflib
+import functools
 import os
 import sys
 from collections.abc import Callable
 
-from t2t_lite import __version__
+from t2t_lite import __version__, registry
 from t2t_lite.errors import UserError
-from t2t_lite.quiet import native_stderr_silenced
+from t2t_lite.options import add_options, given_options
+from t2t_lite.problem import Problem
 
 # What tensor2tensor called it -> what it is called here.
 _T2T_FLAGS = {
     "--hparams_set": "--hparams=SET",
-    "--model": "nothing: there is one model, the Transformer; choose its sizes with --hparams=SET",
+    "--model": "nothing: there is one model, the Transformer; choose its sizes by --hparams=SET",
     "--t2t_usr_dir": "--usr_dir=PATH",
-    "--worker_gpu": "nothing: all visible GPUs are used; choose with CUDA_VISIBLE_DEVICES, or --logical_devices=N on a CPU",
+    "--worker_gpu": "nothing: all visible GPUs are used; choose with CUDA_VISIBLE_DEVICES, or "
+    "--logical_devices=N on a CPU",
     "--worker_gpu_memory_fraction": "nothing: TensorFlow grows its memory; see TF_GPU_ALLOCATOR",
     "--tmp_dir": "--raw_dir=DIR for files you have; downloads go to --data_dir",
     "--train_steps": "--set train_steps=N",
@@ -31,8 +33,8 @@ _T2T_FLAGS = {
     "--decode_to_file": "--output=FILE of t2t-decoder",
     "--decode_interactive": "--interactive of t2t-decoder",
     "--score_file": "--per_line of t2t-eval",
-    "--checkpoint_path": "--output_dir=RUN; the averaged, else best, else latest checkpoint is used",
-    "--generate_data": "nothing: the trainer makes what is missing; t2t-datagen does that part alone",
+    "--checkpoint_path": "--output_dir=RUN; the averaged, else best, else latest checkpoint serves",
+    "--generate_data": "nothing: the trainer makes what is missing; t2t-datagen does that alone",
     "--export_saved_model": "t2t-exporter",
     "--problems": "--problem=NAME",
     "--hparams_range": "nothing: there is no hyperparameter search",
@@ -41,23 +43,64 @@ _T2T_FLAGS = {
 }
 
 
-class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are one line that names the nearest valid choice, as a UserError."""
+class _Store(argparse.Action):
+    """A flag that takes one value, or with `nargs` several, once."""
 
-    def __init__(self, description: str, **kwargs):
+    def __call__(self, parser, namespace, values, option_string=None):
+        parser.check_once(option_string)
+        setattr(namespace, self.dest, values)
+
+
+class _StoreConst(_Store):
+    """A flag without a value, once."""
+
+    def __init__(self, option_strings, dest, const, **kwargs):
+        super().__init__(option_strings, dest, nargs=0, const=const, **kwargs)
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        super().__call__(parser, namespace, self.const, option_string)
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are UserErrors, one line that names the nearest valid choice.
+
+    A flag is given once at most, but for those with action="append".
+    """
+
+    def __init__(self, description: str = "", **kwargs):
         super().__init__(description=description, allow_abbrev=False, **kwargs)
+        for action in None, "store":
+            self.register("action", action, _Store)
+        for action, const in ("store_true", True), ("store_false", False):
+            once = functools.partial(_StoreConst, const=const, default=not const)
+            self.register("action", action, once)
         self.add_argument("--version", action="version", version=f"t2t_lite {__version__}")
+        self._given: set[str | None] = set()
 
     def error(self, message):
+        """Raises UserError instead of leaving the process."""
         raise UserError(message)
 
+    def check_once(self, flag: str | None) -> None:
+        """Raises UserError where the command line gives `flag` for the second time."""
+        if flag in self._given:
+            raise UserError(f"{flag} given twice; expected once")
+        self._given.add(flag)
+
+    def parse_known_args(self, args=None, namespace=None):
+        """As argparse does."""
+        self._given.clear()
+        return super().parse_known_args(args, namespace)
+
     def parse_args(self, args=None, namespace=None):
+        """As argparse does. Raises UserError for the first thing unknown."""
         namespace, rest = self.parse_known_args(args, namespace)
         for word in rest:
-            raise self._unknown(word)
+            raise self.unknown(word)
         return namespace
 
-    def _unknown(self, word: str) -> UserError:
+    def unknown(self, word: str) -> UserError:
+        """The error for a word of the command line that is no flag, or none of this command's."""
         flag = word.partition("=")[0]
         known = [option for option in self._option_string_actions if option.startswith("--")]
         if flag in _T2T_FLAGS:
@@ -70,8 +113,69 @@ class Parser(argparse.ArgumentParser):
         )
 
 
+def first_look(args: list[str] | None, *flags: str) -> argparse.Namespace:
+    """The values of some flags of a command line, those of which the other flags depend on."""
+    parser = Parser(add_help=False)
+    for flag in flags:
+        parser.add_argument(flag)
+    return parser.parse_known_args(args)[0]
+
+
+class ProblemParser(Parser):
+    """A Parser of commands that take --problem; the problem's flags join it when it parses."""
+
+    def __init__(self, description: str, **kwargs):
+        super().__init__(description, **kwargs)
+        self.add_argument(
+            "--problem",
+            metavar="NAME",
+            help="what to train on; with --help: the options that it takes",
+        )
+        self.add_argument(
+            "--registry_help", action="store_true", help="list all problems and sets, and exit"
+        )
+        add_usr_dir(self)
+        self._problem: str | None = None
+
+    def parse_args(self, args=None, namespace=None):
+        """As argparse does, after --registry_help and the flags of --problem. Loads the plugins."""
+        look = first_look(args, "--problem", "--usr_dir")
+        registry.load_plugins(look.usr_dir)
+        if "--registry_help" in (sys.argv[1:] if args is None else args):
+            print(registry.describe())
+            self.exit()
+        if look.problem:
+            self._problem = look.problem
+            cls = registry.problem_class(look.problem)
+            group = self.add_argument_group(f"options of {look.problem}")
+            add_options(group, cls, exclude=cls.fixed_fields())
+        return super().parse_args(args, namespace)
+
+    def problem(self, args: argparse.Namespace) -> Problem:
+        """The problem that the flags describe. Raises UserError where --problem is missing."""
+        if not self._problem:
+            raise UserError("--problem is missing; --registry_help lists all problems")
+        cls = registry.problem_class(self._problem)
+        return registry.problem(
+            self._problem, **given_options(args, cls, exclude=cls.fixed_fields())
+        )
+
+    def unknown(self, word):
+        """One that other problems take is not unknown."""
+        option = word.partition("=")[0].removeprefix("--")
+        takers = registry.takers(option) if word.startswith("--") else []
+        if takers and self._problem:
+            return registry.takes_no(self._problem, option)
+        if takers:
+            return UserError(
+                f"--{option} is an option of some problems, and --problem is missing; expected one "
+                f"that takes it, such as {', '.join(takers[:3])}"
+            )
+        return super().unknown(word)
+
+
 def add_run(parser: Parser, required: bool = True) -> None:
-    """The flags of commands that work on a finished or running training: --output_dir, --usr_dir."""
+    """The flags of commands that work on a finished or running training."""
     parser.add_argument(
         "--output_dir", metavar="RUN", required=required, help="the run directory of t2t-trainer"
     )
@@ -79,6 +183,7 @@ def add_run(parser: Parser, required: bool = True) -> None:
 
 
 def add_usr_dir(parser: Parser) -> None:
+    """--usr_dir."""
     parser.add_argument(
         "--usr_dir",
         metavar="PATH",
@@ -86,146 +191,20 @@ def add_usr_dir(parser: Parser) -> None:
     )
 
 
-def add_unconstrained(parser) -> None:
-    """--unconstrained, of commands that search for outputs."""
-    parser.add_argument(
-        "--unconstrained",
-        action="store_true",
-        help="let the model write what it likes, where the problem has a grammar",
-    )
-
-
-def add_problem(parser: Parser) -> None:
-    """The flags that choose a problem and say where its data are."""
-    parser.add_argument(
-        "--problem", metavar="NAME", help="what to train on; --registry_help lists them"
-    )
-    group = parser.add_argument_group("data", "Which of these a problem takes, it says itself.")
-    group.add_argument(
-        "--data_dir", metavar="DIR", help="keeps downloads and vocabularies (default: t2t_data)"
-    )
-    group.add_argument(
-        "--raw_dir", metavar="DIR", help="local files to read instead of downloading"
-    )
-    for split in ("train", "dev", "test"):
-        group.add_argument(
-            f"--{split}",
-            nargs="+",
-            metavar="FILE",
-            help=f"the {split} split: one TSV or two line-aligned files, or trees",
-        )
-    group.add_argument(
-        "--vocab_size", type=int, metavar="N", help="sub-words of a newly trained vocabulary"
-    )
-    group.add_argument("--vocab", metavar="FILE", help="an existing SentencePiece model to use")
-    group.add_argument(
-        "--max_length_ratio",
-        type=float,
-        metavar="R",
-        help="drop training pairs one side of which is R times as long",
-    )
-    group.add_argument(
-        "--drop_duplicates",
-        action="store_true",
-        default=None,
-        help="keep equal training pairs once",
-    )
-    group.add_argument(
-        "--tags",
-        metavar="FORM",
-        help="parsing: what a word is: kept (its part of speech) or normalised (XX)",
-    )
-    group.add_argument(
-        "--closing", metavar="FORM", help="parsing: labelled closing brackets (default) or plain"
-    )
-    group.add_argument(
-        "--silver",
-        nargs="+",
-        metavar="FILE",
-        help="parsing: automatically parsed trees to train on too",
-    )
-    group.add_argument(
-        "--silver_per_gold",
-        type=int,
-        metavar="N",
-        help="parsing: silver trees before each gold one (10)",
-    )
-    group.add_argument(
-        "--skip_bad_trees",
-        action="store_true",
-        default=None,
-        help="parsing: count broken trees and go on",
-    )
-    group.add_argument(
-        "--registry_help", action="store_true", help="list all problems and hparams sets, and exit"
-    )
-    add_usr_dir(parser)
-
-
-_PROBLEM_OPTIONS = (
-    "data_dir", "raw_dir", "train", "dev", "test", "vocab_size", "vocab", "max_length_ratio", "drop_duplicates",
-    "tags", "closing", "silver", "silver_per_gold", "skip_bad_trees",
-)  # fmt: skip
-
-
-def problem_from(args):
-    """The problem that the flags of `add_problem` describe. Loads the plugins."""
-    from t2t_lite import registry
-
-    registry.load_plugins(args.usr_dir)
-    if not args.problem:
-        raise UserError("--problem is missing; --registry_help lists all problems")
-    given = {
-        name: getattr(args, name) for name in _PROBLEM_OPTIONS if getattr(args, name) is not None
-    }
-    # Absolute, since the run directory keeps them, and later commands may start elsewhere.
-    for name in ("train", "dev", "test", "silver"):
-        if name in given:
-            given[name] = tuple(os.path.abspath(os.path.expanduser(path)) for path in given[name])
-    for name in ("data_dir", "raw_dir", "vocab"):
-        if name in given:
-            given[name] = os.path.abspath(os.path.expanduser(given[name]))
-    if given.get("vocab_size", 1) < 1:
-        raise UserError(f"--vocab_size={given['vocab_size']}: expected more than 0")
-    return registry.problem(args.problem, **given)
-
-
-def registry_help(args) -> bool:
-    """Prints the registry and returns True where --registry_help was given."""
-    if args.registry_help:
-        from t2t_lite import registry
-
-        registry.load_plugins(args.usr_dir)
-        print(registry.describe())
-    return args.registry_help
+def add_search(group) -> None:
+    """The flags of commands that search for outputs."""
+    add = group.add_argument
+    add("--beam_size", type=int, metavar="W", help="hypotheses that grow together; 1: greedy")
+    add("--alpha", type=float, metavar="A", help="length penalty ((5 + length) / 6)^A")
+    help = "sub-words an output may have beyond its input's"
+    add("--extra_length", type=int, metavar="N", help=help)
+    help = "let the model write what it likes, where the problem has a grammar"
+    add("--unconstrained", action="store_true", help=help)
 
 
 def add_threads(parser, default: str = "all") -> None:
+    """--threads."""
     parser.add_argument("--threads", type=int, metavar="N", help=f"of the CPU (default: {default})")
-
-
-def start_tensorflow(threads: int | None = None, *, together: bool = True) -> None:
-    """Imports TensorFlow, which no environment variable keeps from talking on stderr, quietly.
-
-    Args:
-        threads: how many it uses, on CPUs; None: all.
-        together: whether they share each operation. False: each has one thread, and that many run at the same time. It is
-            faster where several batches are at hand, since small operations gain little from a second thread.
-
-    """
-    if threads is not None and threads < 1:
-        raise UserError(f"--threads={threads}: expected at least 1")
-    with native_stderr_silenced():
-        import tensorflow
-
-        tensorflow.config.list_physical_devices()
-        with contextlib.suppress(
-            RuntimeError
-        ):  # it runs already, in a process that calls several commands
-            tensorflow.config.threading.set_intra_op_parallelism_threads(
-                (threads or 0) if together else 1
-            )
-            tensorflow.config.threading.set_inter_op_parallelism_threads(threads or 0)
 
 
 def log(text: str = "") -> None:

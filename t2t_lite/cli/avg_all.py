@@ -4,11 +4,14 @@ import sys
 
 from t2t_lite.cli import arguments
 from t2t_lite.errors import UserError
+from t2t_lite.runtime import start_tensorflow
 
 
 def parser() -> arguments.Parser:
+    """The command's flags."""
     parser = arguments.Parser(
-        "Averages the weights of a run's last checkpoints into averaged.safetensors, which later commands then use.",
+        "Averages the weights of a run's last checkpoints into averaged.safetensors, which later "
+        "commands then use.",
         epilog="t2t-trainer does this itself when it ends.",
     )
     arguments.add_run(parser)
@@ -22,10 +25,11 @@ def parser() -> arguments.Parser:
 
 
 def average_last() -> None:
+    """Runs the command."""
     args = parser().parse_args()
     from t2t_lite.run import Run
 
-    arguments.start_tensorflow()
+    start_tensorflow()
     from t2t_lite.training.checkpoints import MODEL, average
 
     run = Run.open(args.output_dir, args.usr_dir)
@@ -44,4 +48,5 @@ def average_last() -> None:
 
 
 def main() -> None:
+    """The command t2t-avg-all."""
     sys.exit(arguments.run(average_last, "t2t-avg-all"))

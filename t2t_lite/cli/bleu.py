@@ -8,9 +8,11 @@ from t2t_lite.cli import arguments
 
 
 def parser() -> arguments.Parser:
+    """The command line of t2t-bleu."""
     parser = arguments.Parser(
-        "Prints sacreBLEU and chrF of a translation, with their signatures, and, on a line of its own, the older BLEU "
-        "that papers of 2017 quoted for English-German. They are not to be compared with one another.",
+        "Prints sacreBLEU and chrF of a translation, with their signatures, and, on a line of its "
+        "own, the older BLEU that papers of 2017 quoted for English-German. They are not to be "
+        "compared with one another.",
         epilog="example: t2t-bleu --translation newstest2014.out --reference newstest2014.de",
     )
     parser.add_argument(
@@ -32,7 +34,10 @@ def parser() -> arguments.Parser:
 
 
 def read(translation: str, references: list[str]) -> tuple[list[str], list[list[str]]]:
-    """The lines of a translation and of its references. Raises UserError for what cannot be read or has other lines."""
+    """The lines of a translation and of its references.
+
+    Raises UserError for what cannot be read, or has more or fewer lines.
+    """
     from t2t_lite.data.sources import TextFiles
 
     hypotheses, columns = [], []
@@ -45,6 +50,7 @@ def read(translation: str, references: list[str]) -> tuple[list[str], list[list[
 
 
 def bleu() -> None:
+    """Prints the figures, as the command line says."""
     args = parser().parse_args()
     hypotheses, references = read(args.translation, args.reference)
     from t2t_lite.evaluation.bleu import compound_split_bleu, corpus_bleu, corpus_chrf
@@ -67,4 +73,5 @@ def bleu() -> None:
 
 
 def main() -> None:
+    """The command t2t-bleu."""
     sys.exit(arguments.run(bleu, "t2t-bleu"))

@@ -3,27 +3,28 @@
 import sys
 
 from t2t_lite.cli import arguments
+from t2t_lite.runtime import start_tensorflow
 
 
-def parser() -> arguments.Parser:
-    parser = arguments.Parser(
-        "Downloads and checks a problem's data and trains its vocabulary, as t2t-trainer does where they are missing.",
+def parser() -> arguments.ProblemParser:
+    """The command line of t2t-datagen."""
+    return arguments.ProblemParser(
+        "Downloads and checks a problem's data and trains its vocabulary, as t2t-trainer does "
+        "where they are missing.",
         epilog="example: t2t-datagen --problem=wmt14_ende --data_dir=DIR",
     )
-    arguments.add_problem(parser)
-    return parser
 
 
 def generate() -> None:
-    args = parser().parse_args()
-    if arguments.registry_help(args):
-        return
-    problem = arguments.problem_from(args)
-    arguments.start_tensorflow()
+    """Prepares the data, as the command line says."""
+    flags = parser()
+    problem = flags.problem(flags.parse_args())
+    start_tensorflow()
     from t2t_lite.data.prepare import prepare
 
     prepare(problem, arguments.log)
 
 
 def main() -> None:
+    """The command t2t-datagen."""
     sys.exit(arguments.run(generate, "t2t-datagen"))

@@ -10,10 +10,12 @@ from t2t_lite.errors import UserError
 
 
 def parser() -> arguments.Parser:
+    """The command line of t2t-evalb."""
     parser = arguments.Parser(
-        "Scores predicted trees against gold ones, one a line, and prints what the program EVALB prints: labelled precision, "
-        "recall, F1, complete match, crossing brackets and tagging accuracy, for all sentences and for those of at most 40 "
-        "words. A line without a tree is a sentence that the parser skipped.",
+        "Scores predicted trees against gold ones, one a line, and prints what the program EVALB "
+        "prints: labelled precision, recall, F1, complete match, crossing brackets and tagging "
+        "accuracy, for all sentences and for those of at most 40 words. A line without a tree is a "
+        "sentence that the parser skipped.",
         epilog="example: t2t-evalb --gold section23.trees --predicted output.trees --tags gold",
     )
     parser.add_argument(
@@ -32,8 +34,9 @@ def parser() -> arguments.Parser:
         "--tags",
         choices=["gold", "own"],
         default="own",
-        help="gold: give the predicted words the gold tags before scoring, since punctuation is left out by its tag; for "
-        "parsers that predict none. own, the default: take the trees as they are",
+        help="gold: give the predicted words the gold tags before scoring, since punctuation is "
+        "left out by its tag; for parsers that predict none. own, the default: take the trees as "
+        "they are",
     )
     parser.add_argument("--summary", action="store_true", help="print the summary only")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -41,7 +44,10 @@ def parser() -> arguments.Parser:
 
 
 def _scores(pairs, args, parameters) -> Iterator:
-    """The SentenceScore of each pair of lines; their errors go to stderr. Raises UserError where EVALB stops."""
+    """The SentenceScore of each pair of lines; their errors go to stderr.
+
+    Raises UserError where EVALB stops.
+    """
     from t2t_lite.evaluation.bracketing import score_lines
 
     errors = 0
@@ -55,13 +61,13 @@ def _scores(pairs, args, parameters) -> Iterator:
             hint = (
                 "; a parser that predicts no tags needs --tags=gold" if args.tags == "own" else ""
             )
-            raise UserError(
-                f"{names[1]}: stopped after {errors} errors; MAX_ERROR is {parameters.max_error}{hint}"
-            )
+            limit = f"MAX_ERROR is {parameters.max_error}"
+            raise UserError(f"{names[1]}: stopped after {errors} errors; {limit}{hint}")
         yield score
 
 
 def evalb() -> None:
+    """Prints the figures, as the command line says."""
     args = parser().parse_args()
     from t2t_lite.data.sources import TextFiles
     from t2t_lite.evaluation.bracketing import report, summaries
@@ -79,11 +85,13 @@ def evalb() -> None:
     arguments.log(
         "tags: own, as predicted"
         if args.tags == "own"
-        else "tags: gold, given to the predicted words before scoring; the tagging accuracy is not the parser's"
+        else "tags: gold, given to the predicted words before scoring; the tagging accuracy is not "
+        "the parser's"
     )
     for piece in report(scores, parameters, table=not args.summary):
         sys.stdout.write(piece)
 
 
 def main() -> None:
+    """The command t2t-evalb."""
     sys.exit(arguments.run(evalb, "t2t-evalb"))

@@ -1,5 +1,6 @@
 """t2t-server: answers requests over HTTP with an export."""
 
+import argparse
 import dataclasses
 import os
 import socket
@@ -7,18 +8,22 @@ import sys
 
 from t2t_lite.cli import arguments
 from t2t_lite.errors import UserError
+from t2t_lite.runtime import start_tensorflow
 from t2t_lite.serving.limits import Limits
 
 _ROUTES = """\
-routes, as TensorFlow Serving's (https://www.tensorflow.org/tfx/serving/api_rest); /versions/V may follow NAME:
-  POST /v1/models/NAME:predict   {"signature_name": "serving_default", "instances": ["a line", ...]} -> {"predictions": [...]}
-                                 or {"inputs": ...} -> {"outputs": ...}; signatures: serving_default, n_best, ids, score,
-                                 attention, metadata (see t2t-exporter --help)
-  GET  /v1/models/NAME           its state; /v1/models/NAME/metadata: its signatures, search and hyperparameters
+routes, as TensorFlow Serving's (https://www.tensorflow.org/tfx/serving/api_rest); /versions/V may
+follow NAME:
+  POST /v1/models/NAME:predict   {"signature_name": "serving_default", "instances": ["a line", ...]}
+                                 -> {"predictions": [...]}; or {"inputs": ...} -> {"outputs": ...};
+                                 signatures: serving_default, n_best, ids, score, attention,
+                                 metadata (see t2t-exporter --help)
+  GET  /v1/models/NAME           its state
+  GET  /v1/models/NAME/metadata  its signatures, search and hyperparameters
   POST /v1/models/NAME:draw      {"tree": "(S ...)"} -> SVG, of parsers
   GET  /healthz  /metrics  /     health, Prometheus' figures, a page to try the model
-A parsing model's texts are trees, in the targets of score and attention too. n_best has no places without a hypothesis, ids and
-attention no padding. Errors are {"error": "..."}.
+A parsing model's texts are trees, in the targets of score and attention too. n_best has no places
+without a hypothesis, ids and attention no padding. Errors are {"error": "..."}.
 
 example: t2t-server --export_dir models/ende
          curl -d '{"instances": ["two hundred six"]}' localhost:8501/v1/models/ende:predict
@@ -26,10 +31,10 @@ example: t2t-server --export_dir models/ende
 
 
 def parser() -> arguments.Parser:
-    import argparse
-
+    """The command's flags."""
     parser = arguments.Parser(
-        "Serves the newest version of an export over HTTP. SIGTERM and Ctrl-C end it, answering first what it has accepted.",
+        "Serves the newest version of an export over HTTP. SIGTERM and Ctrl-C end it, after what "
+        "it has accepted is answered.",
         epilog=_ROUTES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -79,6 +84,7 @@ def parser() -> arguments.Parser:
 
 
 def serve() -> None:
+    """Runs the command."""
     args = parser().parse_args()
     limits = Limits(
         **{field.name: getattr(args, field.name) for field in dataclasses.fields(Limits)}
@@ -92,14 +98,14 @@ def serve() -> None:
             f'{error.name} is missing; expected an installation with pip install "t2t_lite[serve]"'
         ) from None
     listening = _listen(args.host, args.port)  # before the model is loaded, which takes longer
-    arguments.start_tensorflow(args.threads, together=False)
+    workers = start_tensorflow(args.threads, together=False)
     from t2t_lite.serving.app import Service, create_app
     from t2t_lite.serving.http import run
     from t2t_lite.serving.model import ServedModel
 
     model = ServedModel(args.export_dir, args.name, args.usr_dir)
     model("serving_default", [{"text": "The first call takes longer."}])
-    service = Service(model, limits)
+    service = Service(model, limits, workers)
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     run(
@@ -108,7 +114,7 @@ def serve() -> None:
         listening,
         lambda: arguments.log(f"serving {model.name} version {model.version} at {address}"),
     )
-    # A call of the model may still be running, for nobody any more; Python would wait for its thread.
+    # A call of the model may still run, for nobody any more; Python would wait for its thread.
     sys.stderr.flush()
     os._exit(0)
 
@@ -124,13 +130,15 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen()  # clients that come while the model is loaded wait, and nobody else gets the port
+        listening.listen()  # clients wait while the model is loaded, and nobody else gets the port
     except OSError as error:
         raise UserError(
-            f"--host {host} --port {port}: {error.strerror}; expected an address of this machine and a free port"
+            f"--host {host} --port {port}: {error.strerror}; "
+            "expected an address of this machine and a free port"
         ) from None
     return listening
 
 
 def main() -> None:
+    """The command t2t-server."""
     sys.exit(arguments.run(serve, "t2t-server"))

@@ -3,20 +3,45 @@
 import sys
 from pathlib import Path
 
+from t2t_lite import registry
 from t2t_lite.cli import arguments
 from t2t_lite.cli.arguments import log
 from t2t_lite.config import PRECISIONS
 from t2t_lite.errors import UserError
+from t2t_lite.runtime import start_tensorflow
 
 
-def parser() -> arguments.Parser:
-    parser = arguments.Parser(
+class TrainerParser(arguments.ProblemParser):
+    """A ProblemParser whose help also shows the fields of --hparams."""
+
+    _set: str | None = None
+
+    def parse_args(self, args=None, namespace=None):
+        """As ProblemParser does."""
+        self._set = arguments.first_look(args, "--hparams").hparams
+        return super().parse_args(args, namespace)
+
+    def format_help(self):
+        """The flags, then the fields of the set."""
+        if self._set is None:
+            fields = "fields of an hparams set, for --set:\n  --hparams=SET --help shows them\n"
+        else:
+            fields = registry.hparams(self._set).describe()
+            fields = f"fields of hparams set {self._set}, for --set:\n{fields}\n"
+        return f"{super().format_help()}\n{fields}"
+
+
+def parser() -> TrainerParser:
+    """The command line of t2t-trainer."""
+    parser = TrainerParser(
         "Trains a Transformer on a problem with an hparams set. The same command again resumes it.",
         epilog="example: t2t-trainer --problem=multi30k_ende --hparams=small --raw_dir=DIR",
     )
-    arguments.add_problem(parser)
     parser.add_argument(
-        "--hparams", metavar="SET", default="base", help="name of an hparams set (default: base)"
+        "--hparams",
+        metavar="SET",
+        default="base",
+        help="name of an hparams set (default: base); with --help: its fields",
     )
     parser.add_argument(
         "--set",
@@ -64,12 +89,10 @@ def parser() -> arguments.Parser:
 
 
 def train() -> None:
-    args = parser().parse_args()
-    if arguments.registry_help(args):
-        return
-    problem = arguments.problem_from(args)
-    from t2t_lite import registry
-
+    """Trains, as the command line says."""
+    flags = parser()
+    args = flags.parse_args()
+    problem = flags.problem(args)
     hparams = registry.hparams(args.hparams).override(args.set)
     for name in ("logical_devices", "micro_batches"):
         if getattr(args, name) is not None and getattr(args, name) < 1:
@@ -81,7 +104,7 @@ def train() -> None:
     path = Path(args.output_dir or f"runs/{problem.name}-{args.hparams}").expanduser()
     run = Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir)
     run.check_resumable()
-    arguments.start_tensorflow()
+    start_tensorflow()
 
     import keras
     import tensorflow as tf
@@ -119,4 +142,5 @@ def train() -> None:
 
 
 def main() -> None:
+    """The command t2t-trainer."""
     sys.exit(arguments.run(train, "t2t-trainer"))

@@ -1,0 +1,1 @@
+"""Raw strings to padded batches."""

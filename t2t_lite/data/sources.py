@@ -13,9 +13,8 @@ from pathlib import Path
 
 from t2t_lite.errors import UserError
 
-DATA_DIR = (
-    "t2t_data"  # where downloads, cleaned copies and vocabularies go unless the user says otherwise
-)
+SPLITS = ("train", "dev", "test")
+DATA_DIR = "t2t_data"  # downloads, cleaned copies and vocabularies, unless the user says otherwise
 _CHUNK = 1024  # pairs handed from Python to TensorFlow at once
 _KEPT = 200  # chunks at most that are kept in memory, some 60 MB
 
@@ -232,6 +231,26 @@ class Mapped(Source):
 
     def fingerprint(self):
         return digest("mapped", self.key, self.source.fingerprint())
+
+
+class Filtered(Source):
+    """The pairs of another source that `keep` accepts; `key` changes when what it accepts does."""
+
+    def __init__(self, source: Source, keep: Callable[[str, str], bool], key: str):
+        self.source = source
+        self.keep = keep
+        self.key = key
+
+    def __str__(self):
+        return f"{self.source}, {self.key}"
+
+    def pairs(self):
+        """The pairs that `keep` accepts, in the source's order."""
+        return (pair for pair in self.source.pairs() if self.keep(*pair))
+
+    def fingerprint(self):
+        """Of the key and the source."""
+        return digest("filtered", self.key, self.source.fingerprint())
 
 
 def _map(examples, function):

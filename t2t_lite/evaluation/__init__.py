@@ -1,0 +1,1 @@
+"""Measures of outputs and of models."""

@@ -1,33 +1,81 @@
-"""What a problem's `metric` names: functions from hypotheses and references to figures, the one that counts first."""
+"""Metrics: what a problem's outputs are scored by. A metric's fields are flags of t2t-eval."""
 
-import functools
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Literal
 
-from t2t_lite.errors import unknown
 from t2t_lite.evaluation.bleu import corpus_bleu, corpus_chrf
 from t2t_lite.evaluation.bracketing import bracketing
+from t2t_lite.options import check_fields
 
-Figures = dict[
-    str, float
-]  # name -> 0 to 100, more is better; checkpoints are compared by the first
-
-
-def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Figures:
-    """sacreBLEU and chrF2 of the lines."""
-    return {
-        "bleu": corpus_bleu(hypotheses, references).value,
-        "chrf": corpus_chrf(hypotheses, references).value,
-    }
+# Name -> 0 to 100, more is better; checkpoints are compared by the first.
+Figures = dict[str, float]
 
 
-def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Figures:
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """A score of outputs against references. A subclass that adds fields is a dataclass too."""
+
+    def __post_init__(self):
+        check_fields(self)
+
+    def __call__(self, outputs: Sequence[str], references: Sequence[str]) -> Figures:
+        """The figures of the lines, the one that counts first."""
+        raise NotImplementedError
+
+    def by_category(
+        self,
+        outputs: Sequence[str],
+        references: Sequence[str],
+        categories: Sequence[str | None],
+    ) -> Figures:
+        """The figures of all lines, then the first of them for the lines of each category."""
+        figures = self(outputs, references)
+        first = next(iter(figures))
+        for category in sorted(set(categories) - {None}):
+            lines = [i for i, other in enumerate(categories) if other == category]
+            part = self([outputs[i] for i in lines], [references[i] for i in lines])
+            figures[f"{first}/{category}"] = part[first]
+        return figures
+
+    def settings(self) -> dict[str, Any]:
+        """The fields, which t2t-eval prints beside the figures that depend on them."""
+        return dataclasses.asdict(self)
+
+
+class Bleu(Metric):
+    """sacreBLEU and chrF2."""
+
+    def __call__(self, outputs, references):
+        """`bleu`, `chrf`."""
+        return {
+            "bleu": corpus_bleu(outputs, references).value,
+            "chrf": corpus_chrf(outputs, references).value,
+        }
+
+
+class ExactMatch(Metric):
     """The percentage of lines that equal their reference, and their BLEU."""
-    score = corpus_bleu(hypotheses, references)  # first, since it refuses an empty list
-    equal = sum(
-        hypothesis == reference
-        for hypothesis, reference in zip(hypotheses, references, strict=True)
-    )
-    return {"exact_match": 100.0 * equal / len(references), "bleu": score.value}
+
+    def __call__(self, outputs, references):
+        """`exact_match`, `bleu`."""
+        score = corpus_bleu(outputs, references)  # first, since it refuses an empty list
+        equal = sum(
+            output == reference for output, reference in zip(outputs, references, strict=True)
+        )
+        return {"exact_match": 100.0 * equal / len(references), "bleu": score.value}
+
+
+@dataclasses.dataclass(frozen=True)
+class Bracketing(Metric):
+    """Labelled bracketing of trees, as EVALB scores it."""
+
+    # Punctuation is left out by its tag.
+    tags: Literal["gold", "own"] = "gold"  # which tags the words of predicted trees have
+
+    def __call__(self, outputs, references):
+        """`f1`, `precision`, `recall` and more, see `evaluation.bracketing`."""
+        return bracketing(outputs, references, gold_tags=self.tags == "gold")
 
 
 def shares(details: Sequence[dict]) -> Figures:
@@ -36,37 +84,3 @@ def shares(details: Sequence[dict]) -> Figures:
         [name for name, value in details[0].items() if isinstance(value, bool)] if details else []
     )
     return {name: 100.0 * sum(detail[name] for detail in details) / len(details) for name in names}
-
-
-METRICS: dict[str, Callable[[Sequence[str], Sequence[str]], Figures]] = {
-    "bleu": bleu,
-    "exact_match": exact_match,
-    "f1": bracketing,
-    "f1_own_tags": functools.partial(bracketing, gold_tags=False),
-}
-
-
-def evaluate(
-    metric: str,
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    categories: Sequence[str | None] = (),
-) -> Figures:
-    """The figures of `metric`. With a category for each line, the first figure of every category follows them.
-
-    Raises UserError for a metric that is not in METRICS.
-    """
-    if metric not in METRICS:
-        raise unknown("metric", metric, METRICS)
-    figures = METRICS[metric](hypotheses, references)
-    first = next(iter(figures))
-    for category in sorted(set(categories) - {None}):
-        lines = [i for i, c in enumerate(categories) if c == category]
-        part = METRICS[metric]([hypotheses[i] for i in lines], [references[i] for i in lines])
-        figures[f"{first}/{category}"] = part[first]
-    return figures
-
-
-def display(figures: Figures) -> str:
-    """`exact_match 97.10  bleu 99.31`."""
-    return "  ".join(f"{name} {value:.2f}" for name, value in figures.items())

@@ -11,13 +11,12 @@ import tensorflow as tf
 
 from t2t_lite.data.pipeline import eval_batches
 from t2t_lite.data.tokenizer import PAD, Vocabularies
-from t2t_lite.devices import calls_side_by_side
 from t2t_lite.models.transformer import Transformer
 
 SCORE_TOKENS = 8192  # bounds rows x length of a batch, whose logits are that x V
 
 
-class Score(NamedTuple):
+class PairScore(NamedTuple):
     """One pair under the model."""
 
     line: int  # from 0
@@ -33,36 +32,40 @@ class Perplexity:
         model: Transformer.
         vocabularies: Vocabularies.
         batch_tokens: bound on rows x length of a batch, or of all that are evaluated at the same time.
+        workers: batches that are evaluated at the same time.
 
     """
 
     def __init__(
-        self, model: Transformer, vocabularies: Vocabularies, batch_tokens: int = SCORE_TOKENS
+        self,
+        model: Transformer,
+        vocabularies: Vocabularies,
+        batch_tokens: int = SCORE_TOKENS,
+        workers: int = 1,
     ):
-        self._vocabularies, self._batch_tokens = vocabularies, batch_tokens
+        self._vocabularies, self._workers = vocabularies, workers
+        self._batch_tokens = max(batch_tokens // workers, 1)
         self._run = tf.function(functools.partial(score_batch, model), reduce_retracing=True)
 
-    def scores(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Score]:
-        """Each pair's Score, grouped by length and so not in the pairs' order."""
-        workers = calls_side_by_side()
+    def scores(self, pairs: Iterable[tuple[str, str]]) -> Iterator[PairScore]:
+        """Each pair's PairScore, grouped by length and so not in the pairs' order."""
         batches = eval_batches(
-            pairs,
-            self._vocabularies,
-            batch_tokens=max(self._batch_tokens // workers, 1),
-            replicas=1,
+            pairs, self._vocabularies, batch_tokens=self._batch_tokens, replicas=1
         )
-        with ThreadPoolExecutor(workers) as pool:
-            for rows in (map if workers == 1 else pool.map)(self._score, batches):
+        with ThreadPoolExecutor(self._workers) as pool:
+            for rows in (map if self._workers == 1 else pool.map)(self._score, batches):
                 yield from rows
 
-    def _score(self, batch) -> list[Score]:
+    def _score(self, batch) -> list[PairScore]:
         inputs, targets, lines = batch
         columns = [
             array.numpy().tolist()
             for array in self._run(tf.constant(inputs[0, 0]), tf.constant(targets[0, 0]))
         ]
         return [
-            Score(int(line), *figures) for line, *figures in zip(lines[0, 0], *columns) if line >= 0
+            PairScore(int(line), *figures)
+            for line, *figures in zip(lines[0, 0], *columns)
+            if line >= 0
         ]
 
     def figures(self, pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
@@ -73,7 +76,7 @@ class Perplexity:
 def score_batch(
     model: Transformer, inputs: tf.Tensor, targets: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """inputs int32 [B, S], targets int32 [B, T] -> Score's log_prob float32 [B], tokens int32 [B], correct int32 [B]."""
+    """inputs int32 [B, S], targets int32 [B, T] -> PairScore's log_prob float32 [B], tokens int32 [B], correct int32 [B]."""
     logits = model(inputs, targets)
     log_probs = -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
     real = targets != PAD
@@ -85,7 +88,7 @@ def score_batch(
     )
 
 
-def summary(scores: Iterable[Score]) -> dict[str, float]:
+def summary(scores: Iterable[PairScore]) -> dict[str, float]:
     """The figures of some pairs together."""
     table = np.array([(score.log_prob, score.tokens, score.correct) for score in scores]).reshape(
         -1, 3

@@ -1,13 +1,14 @@
 """Exports a run for CTranslate2, which translates on CPUs and GPUs without TensorFlow, in int8 too.
 
-DIR/<version>/model.bin, config.json, ..._vocabulary.json   CTranslate2's own
-DIR/<version>/vocab.model                                   the SentencePiece model(s): tokens are their pieces
-DIR/<version>/metadata.json                                 what was exported, and how it decodes
+DIR/<version>/model.bin, config.json, ..._vocabulary.json    CTranslate2's own
+DIR/<version>/vocab.model            the SentencePiece model(s): tokens are their pieces
+DIR/<version>/metadata.json          what was exported, and how it decodes
 
-CTranslate2's search differs from ours: it divides by length^a, has one length limit for all of a batch, leaves PAD and UNK
-out of the softmax where they are forbidden, and lets a hypothesis end only where EOS is among the best W extensions, not
-2W. `translate_batch` of the metadata are the options that come closest: W hypotheses are asked for by a length penalty like
-ours, to be ranked again by ours itself, and the search goes on until 2W are finished.
+CTranslate2's search differs from ours: it divides by length^a, has one length limit for all of a
+batch, leaves PAD and UNK out of the softmax where they are forbidden, and lets a hypothesis end
+only where EOS is among the best W extensions, not 2W. `translate_batch` of the metadata are the options
+that come closest: W hypotheses are asked for by a length penalty like ours, to be ranked again by
+ours itself, and the search goes on until 2W are finished.
 """
 
 import json
@@ -18,14 +19,15 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.data.tokenizer import EOS, PAD, UNK, Vocabularies
-from t2t_lite.decoding.decoder import Decoder, Search
+from t2t_lite.decoding.search import Search
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.perplexity import score_batch
 from t2t_lite.export import metadata
-from t2t_lite.export.folder import chosen_search, fresh_answer, new_version, random_lines, replacing
+from t2t_lite.export.folder import fresh_answer, new_version, random_lines, replacing
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.problem import Problem
+from t2t_lite.problem import Constrained, Problem, is_identity
 from t2t_lite.run import Run
+from t2t_lite.translator import Translator
 
 try:
     import ctranslate2  # the package, since imports are absolute
@@ -60,36 +62,37 @@ def export(
         run: an opened Run; its averaged, else best, else latest weights are exported.
         version: default: one more than the largest there, from 1.
         quantization: CTranslate2's: int8, int8_float16, int16 or float16; default: float32.
-        beam_size, alpha, extra_length: of the search that the metadata describe; default: the problem's.
+        beam_size: of the search that the metadata describe; default: the problem's.
+        alpha: likewise.
+        extra_length: likewise.
         constrained: must be False where the problem has a grammar, which CTranslate2 cannot obey.
 
-    Raises UserError for bad values, an existing version, a run without weights, a model that CTranslate2 cannot hold, and
-    where it, loaded in a process of its own, does not give what the model gives.
-
+    Raises UserError for bad values, an existing version, a run without weights, a model that
+    CTranslate2 cannot hold, and where it, loaded in a process of its own, does not give what the
+    model gives.
     """
-    weights, vocabularies = run.weights(), run.vocabularies()
     _check_hparams(run.hparams)
-    if constrained and run.problem.grammar(vocabularies) is not None:
+    if constrained and isinstance(run.problem, Constrained):
         raise UserError(
             f"problem {run.problem.name} has a grammar of outputs, which CTranslate2 cannot obey; "
             "use --format=saved_model, or --unconstrained to go without it"
         )
-    search = chosen_search(run.problem, beam_size, alpha, extra_length, None, constrained=False)
+    search = Search.of(
+        run.problem.decoding,
+        beam_size=beam_size,
+        alpha=alpha,
+        extra_length=extra_length,
+        n_best=None,
+    )
     target = new_version(export_dir, version)
     with tf.device("CPU:0"):
-        model = run.load_model(vocabularies, weights)
-    about = metadata.metadata(run, weights, vocabularies, search) | _about(
-        run.problem, vocabularies, search, quantization
-    )
+        translator = run.translator(devices=["CPU:0"], xla=False)
+    vocabularies = translator.vocabularies
+    about = metadata.metadata(run, translator.weights, vocabularies, search)
+    about |= _about(run.problem, vocabularies, search, quantization)
     with replacing(target) as partial:
-        write(partial, model, vocabularies, about)
-        _check(
-            partial,
-            model,
-            Decoder(model, vocabularies, run.problem, devices=["CPU:0"], xla=False),
-            search,
-            quantization,
-        )
+        write(partial, translator.model, vocabularies, about)
+        _check(partial, translator, search, quantization)
     return target
 
 
@@ -97,12 +100,13 @@ def _check_hparams(h: HParams) -> None:
     """Raises UserError where CTranslate2 has no such model."""
     if h.d_model % h.num_heads or max(h.d_k, h.d_v) > h.d_model // h.num_heads:
         raise UserError(
-            f"CTranslate2 has heads of d_model / num_heads = {h.d_model} / {h.num_heads} and this run d_k={h.d_k}, "
-            f"d_v={h.d_v}, which are more; use --format=saved_model"
+            f"CTranslate2 has heads of d_model / num_heads = {h.d_model} / {h.num_heads} "
+            f"and this run d_k={h.d_k}, d_v={h.d_v}, which are more; use --format=saved_model"
         )
     if h.next_word == "given":
         raise UserError(
-            "CTranslate2 knows no next_word=given, with which this run was trained; use --format=saved_model"
+            "CTranslate2 knows no next_word=given, with which this run was trained; "
+            "use --format=saved_model"
         )
 
 
@@ -123,7 +127,7 @@ def _about(
     files = dict.fromkeys(("source", "target"), "vocab.model")
     if not vocabularies.shared:
         files = {side: f"vocab.{side}.model" for side in files}
-    python = type(problem).input_text is not Problem.input_text
+    python = not is_identity(problem.input_text)
     return {
         "ctranslate2": ctranslate2.__version__,
         "quantization": quantization,
@@ -156,13 +160,13 @@ def _about(
     }
 
 
-def _check(
-    folder: Path, model: Transformer, decoder: Decoder, search: Search, quantization: str | None
-) -> None:
-    """Raises UserError where the export's greedy outputs have other log probabilities than the model gives them; or, unless
-    quantised, where most of them are not the decoder's. A few may be: a tie can go either way.
+def _check(folder: Path, translator: Translator, search: Search, quantization: str | None) -> None:
+    """Raises UserError where the export's greedy outputs differ from ours.
+
+    They do where their log probabilities are not those that the model gives them; or, unless
+    quantised, where most of the texts are others. A few may be: a tie can go either way.
     """
-    vocabularies, problem = decoder.vocabularies, decoder.problem
+    vocabularies, problem = translator.vocabularies, translator.problem
     lines = [line for line in random_lines(vocabularies.source) if line.strip()]
     texts = [problem.input_text(line) for line in lines]
     found = fresh_answer("fresh_ctranslate2.py", folder, texts)
@@ -174,7 +178,9 @@ def _check(
         _padded(rows)
         for rows in (vocabularies.source.encode_lines(texts), [[*row, EOS] for row in ids])
     )
-    log_probs, lengths, _ = (tensor.numpy() for tensor in score_batch(model, inputs, targets))
+    log_probs, lengths, _ = (
+        tensor.numpy() for tensor in score_batch(translator.model, inputs, targets)
+    )
     tolerances = lengths * (QUANTIZED_TOLERANCE if quantization else TOLERANCE)
     outputs = [
         problem.output_text(text, line)
@@ -185,12 +191,12 @@ def _check(
     ):
         if not abs(log_prob - expected) <= tolerance:
             raise UserError(
-                f"the exported model differs from the decoder's, nothing is written: {line!r} gives {output!r} with log "
-                f"probability {log_prob:.6f}; expected {expected:.6f}"
+                f"the exported model differs from the decoder's, nothing is written: {line!r} "
+                f"gives {output!r} with log probability {log_prob:.6f}; expected {expected:.6f}"
             )
     if quantization:
         return
-    greedy = decoder.translate(
+    greedy = translator.translate(
         lines, beam_size=1, alpha=search.alpha, extra_length=search.extra_length, constrained=False
     )
     wanted = [best.text for [best] in greedy]
@@ -198,8 +204,8 @@ def _check(
     if len(different) > len(lines) / 2:
         i = different[0]
         raise UserError(
-            f"the exported model's search differs from the decoder's, nothing is written: {lines[i]!r} gives {outputs[i]!r}; "
-            f"expected {wanted[i]!r}"
+            f"the exported model's search differs from the decoder's, nothing is written: "
+            f"{lines[i]!r} gives {outputs[i]!r}; expected {wanted[i]!r}"
         )
 
 
@@ -209,7 +215,7 @@ def _padded(rows: list[list[int]]) -> tf.Tensor:
 
 
 class TransformerConverter(Converter):
-    """CTranslate2's converter of a Transformer and its vocabularies: `convert(folder, quantization=None)`."""
+    """CTranslate2's converter of a Transformer: `convert(folder, quantization=None)`."""
 
     def __init__(self, model: Transformer, vocabularies: Vocabularies):
         self._model, self._vocabularies = model, vocabularies
@@ -271,7 +277,7 @@ def _set_side(spec, side, positions, d_model: int) -> None:
 
 
 def _set_attention(spec, attention, d_model: int) -> None:
-    """Heads narrower than d_model / h are filled up with zeros, which change neither products nor sums."""
+    """Heads narrower than d_model / h are filled up with zeros, which change no product or sum."""
     heads, width = attention.num_heads, d_model // attention.num_heads
 
     def padded(matrix) -> np.ndarray:  # [D, H * K] -> [D, D]

@@ -1,4 +1,4 @@
-"""What all formats share: how an export decodes, and its folder: numbered, whole and checked, or not there at all."""
+"""An export's folder: numbered, whole and checked, or not there at all."""
 
 import contextlib
 import json
@@ -11,34 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from t2t_lite.data.tokenizer import UNK, Vocabulary
-from t2t_lite.decoding.decoder import Search
 from t2t_lite.errors import UserError
-from t2t_lite.problem import Problem
-
-
-def chosen_search(
-    problem: Problem,
-    beam_size: int | None,
-    alpha: float | None,
-    extra_length: int | None,
-    n_best: int | None,
-    constrained: bool,
-) -> Search:
-    """How the export decodes: as the problem does, but for what is given. Raises UserError for bad values."""
-    defaults = problem.decoding
-    beam_size = defaults.beam_size if beam_size is None else beam_size
-    return Search(
-        beam_size,
-        defaults.alpha if alpha is None else alpha,
-        defaults.extra_length if extra_length is None else extra_length,
-        beam_size if n_best is None else n_best,
-        None,
-        constrained,
-    )
 
 
 def new_version(export_dir, version: int | None) -> Path:
-    """The folder to write, `export_dir`/<version>; default: one more than the largest there, from 1.
+    """The folder to write, `export_dir`/<version>; default: one more than the largest, from 1.
 
     Raises UserError where it exists or is no valid one.
     """
@@ -59,7 +36,7 @@ def new_version(export_dir, version: int | None) -> Path:
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A folder to write under a temporary name, which gets its own when the block ends without an error, else goes."""
+    """A folder under a temporary name, which gets its own when the block ends well, else goes."""
     made = [folder for folder in target.parents if not folder.exists()]
     partial = target.with_name(
         f"{target.name}.{os.getpid()}.partial"
@@ -78,7 +55,7 @@ def replacing(target: Path) -> Iterator[Path]:
 
 
 def random_lines(vocabulary: Vocabulary) -> list[str]:
-    """What an export is checked with: texts of random sub-words, some long and some short, and what is easily got wrong."""
+    """What an export is checked with: texts of random sub-words, long and short, and odd ones."""
     chooser = random.Random(1)
     rows = [
         [chooser.randrange(UNK + 1, vocabulary.size) for _ in range(length)]
@@ -88,7 +65,7 @@ def random_lines(vocabulary: Vocabulary) -> list[str]:
 
 
 def fresh_answer(script: str, folder: Path, lines: Sequence[str]) -> dict:
-    """What a script beside this file makes of an export and lines, in a process that cannot import t2t_lite.
+    """What a script beside this file makes of lines, in a process that cannot import t2t_lite.
 
     Raises UserError, with the last line of its errors, where it fails.
     """

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from t2t_lite import __version__, registry
 from t2t_lite.errors import UserError
-from t2t_lite.problem import Problem
+from t2t_lite.problem import Problem, is_identity
 
 if TYPE_CHECKING:  # clients read metadata without TensorFlow
     from t2t_lite.data.tokenizer import Vocabularies
-    from t2t_lite.decoding.decoder import Search
+    from t2t_lite.decoding.search import Search
     from t2t_lite.run import Run
 
 FILE = "assets.extra/metadata.json"  # TensorFlow Serving leaves that folder to its users
 CTRANSLATE2_FILE = "metadata.json"
-# Score of a place among the N best that no hypothesis takes: the lowest float32, since -inf is no number of JSON's.
+# Score of a place among the N best that no hypothesis takes: the lowest float32, for want of -inf.
 NO_SCORE = -3.4028234663852886e38
 
 
@@ -28,7 +28,6 @@ def metadata(run: Run, weights: Path, vocabularies: Vocabularies, search: Search
     from t2t_lite.data.tokenizer import EOS, PAD, UNK
 
     problem = run.problem
-    python = type(problem).output_text is not Problem.output_text
     return {
         "t2t_lite": __version__,
         "tensorflow": tf.__version__,
@@ -42,8 +41,9 @@ def metadata(run: Run, weights: Path, vocabularies: Vocabularies, search: Search
         "extra_length": search.extra_length,
         "n_best": search.n_best,
         "constrained": search.constrained,
-        # The layer for a heat map, from 0: the last but one follows the words best, the last looks elsewhere at the end
-        # (Garg et al. 2019, https://arxiv.org/abs/1909.02074, and so it was in `small` on Multi30k en-fr).
+        # The layer for a heat map, from 0: the last but one follows the words best, the last looks
+        # elsewhere at the end (Garg et al. 2019, https://arxiv.org/abs/1909.02074, and so it was in
+        # `small` on Multi30k en-fr).
         "attention_layer": max(run.hparams.num_decoder_layers - 2, 0),
         "vocabularies": {
             side: {"size": vocabulary.size, "pad": PAD, "eos": EOS, "unk": UNK}
@@ -53,9 +53,9 @@ def metadata(run: Run, weights: Path, vocabularies: Vocabularies, search: Search
             )
         },
         # The model's text is not yet the user's where the problem says so.
-        "output_text": "t2t_lite.export.metadata.problem(metadata).output_text(text, line)"
-        if python
-        else None,
+        "output_text": None
+        if is_identity(problem.output_text)
+        else "t2t_lite.export.metadata.problem(metadata).output_text(text, line)",
     }
 
 
@@ -69,20 +69,21 @@ def read(folder) -> dict:
 
 
 def problem(metadata: dict, usr_dir: str | None = None) -> Problem:
-    """The problem of an export, for what it does in Python: `output_text(text, line)`, `pretty`, `svg`, `tokenize`.
+    """The problem of an export, for what it does in Python: `output_text`, `pretty`, `svg`, ...
 
     A parsing model returns tree symbols; this makes the tree of them:
 
         metadata = read("export/1")
-        symbols = tf.saved_model.load("export/1").signatures["serving_default"](tf.constant([line]))["text"][0]
-        tree = problem(metadata).output_text(symbols.numpy().decode(), line)
+        serve = tf.saved_model.load("export/1").signatures["serving_default"]
+        symbols = serve(tf.constant([line]))["text"][0].numpy().decode()
+        tree = problem(metadata).output_text(symbols, line)
     """
     registry.load_plugins(usr_dir)
     return registry.problem(metadata["problem"], **metadata["options"])
 
 
 def _portable(options: dict) -> dict:
-    """The options that are given and mean something elsewhere: no paths, which name files of the training machine."""
+    """The options that mean something elsewhere: those given, but no paths of this machine."""
 
     def is_path(value) -> bool:
         return isinstance(value, str) and value.startswith("/")

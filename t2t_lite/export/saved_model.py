@@ -1,8 +1,8 @@
-"""Exports a run as one SavedModel, strings in and strings out, for TensorFlow and tensorflow_text alone.
+"""Exports a run as one SavedModel, from string to string, for TensorFlow and tensorflow_text alone.
 
-DIR/<version>/saved_model.pb, variables/    the functions of `export.signatures` and the weights, float32
-DIR/<version>/assets/vocab.model            the SentencePiece model(s), which the graph holds as well
-DIR/<version>/assets.extra/metadata.json    what was exported, and how it decodes; the signature `metadata` too
+DIR/<version>/saved_model.pb, variables/    functions of `export.signatures`, weights in float32
+DIR/<version>/assets/vocab.model            the SentencePiece model(s), as the graph holds them
+DIR/<version>/assets.extra/metadata.json    what was exported, and how it decodes
 """
 
 import json
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_lite.data.tokenizer import Vocabularies
-from t2t_lite.decoding.decoder import Decoder, Search
+from t2t_lite.decoding.search import Search
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
-from t2t_lite.export.folder import chosen_search, fresh_answer, new_version, random_lines, replacing
+from t2t_lite.export.folder import fresh_answer, new_version, random_lines, replacing
 from t2t_lite.export.signatures import Signatures
-from t2t_lite.models.transformer import Transformer
+from t2t_lite.problem import Constrained
 from t2t_lite.quiet import native_stderr_silenced
 from t2t_lite.run import Run
+from t2t_lite.translator import Translator
 
 TOLERANCE = 1e-4  # between scores of the export and of the decoder
 
@@ -41,51 +41,44 @@ def export(
     Args:
         run: an opened Run; its averaged, else best, else latest weights are exported.
         version: default: one more than the largest there, from 1.
-        beam_size, alpha, extra_length: of the search; default: the problem's.
+        beam_size: of the search; default: the problem's.
+        alpha: likewise.
+        extra_length: likewise.
         n_best: hypotheses of the signature `n_best`; default: all of the beam.
         constrained: obey the problem's grammar of outputs, where it has one.
 
-    Raises UserError for bad values, an existing version, a run without weights, and where the model, loaded in a process of
-    its own, does not give what the decoder gives.
-
+    Raises UserError for bad values, an existing version, a run without weights, and where the
+    model, loaded in a process of its own, does not give what the decoder gives.
     """
-    weights, vocabularies = run.weights(), run.vocabularies()
-    constrained = constrained and run.problem.grammar(vocabularies) is not None
-    search = chosen_search(run.problem, beam_size, alpha, extra_length, n_best, constrained)
+    search = Search.of(
+        run.problem.decoding,
+        beam_size=beam_size,
+        alpha=alpha,
+        extra_length=extra_length,
+        n_best=n_best,
+        constrained=constrained and isinstance(run.problem, Constrained),
+    )
     target = new_version(export_dir, version)
     with tf.device("CPU:0"):
-        model = run.load_model(vocabularies, weights)
-    about = metadata.metadata(run, weights, vocabularies, search)
+        translator = run.translator(devices=["CPU:0"], xla=False)
+    about = metadata.metadata(run, translator.weights, translator.vocabularies, search)
     with replacing(target) as partial:
-        write(
-            partial,
-            model,
-            vocabularies,
-            Signatures(model, vocabularies, run.problem, search),
-            about,
-        )
-        _check(
-            partial, Decoder(model, vocabularies, run.problem, devices=["CPU:0"], xla=False), search
-        )
+        write(partial, translator, search, about)
+        _check(partial, translator, search)
     return target
 
 
-def write(
-    folder: Path,
-    model: Transformer,
-    vocabularies: Vocabularies,
-    signatures: Signatures,
-    about: dict,
-) -> None:
-    """Writes a SavedModel of the functions, with `about` as its metadata."""
+def write(folder: Path, translator: Translator, search: Search, about: dict) -> None:
+    """Writes a SavedModel of the signatures, with `about` as its metadata."""
     text = json.dumps(about, indent=2, ensure_ascii=False)
-    functions = signatures.functions()
+    functions = Signatures(translator, search).functions()
     functions["metadata"] = tf.function(
         lambda: {"metadata": tf.constant(text)}, [], autograph=False
     )
-    # Not the Keras model itself, with which Keras would save call functions of its own for every layer.
+    # Not the Keras model itself, with which Keras would save call functions for every layer.
+    vocabularies = translator.vocabularies
     module = tf.Module()
-    module.weights = [variable.value for variable in model.weights]
+    module.weights = [variable.value for variable in translator.model.weights]
     module.tokenizers = [vocabularies.source.tokenizer, vocabularies.target.tokenizer]
     with tempfile.TemporaryDirectory() as files, native_stderr_silenced():
         vocabularies.save(files)
@@ -106,25 +99,26 @@ def write(
 
 
 def fresh_outputs(folder: Path, lines: Sequence[str]) -> dict[str, list]:
-    """text, score and log_prob that `serving_default` gives for the lines in a process that cannot import t2t_lite."""
+    """text, score and log_prob of `serving_default` in a process that cannot import t2t_lite."""
     return fresh_answer("fresh_process.py", folder, lines)
 
 
-def _check(folder: Path, decoder: Decoder, search: Search) -> None:
-    """Raises UserError where the SavedModel differs from the decoder: in a score by more than TOLERANCE, or in a text
-    unless the other one scores as much.
+def _check(folder: Path, translator: Translator, search: Search) -> None:
+    """Raises UserError where the SavedModel differs from the decoder.
+
+    It does in a score by more than TOLERANCE, or in a text unless the other one scores as much.
     """
-    lines = random_lines(decoder.vocabularies.source)
+    lines = random_lines(translator.vocabularies.source)
     options = {
         field: getattr(search, field)
         for field in ("beam_size", "alpha", "extra_length", "constrained")
     }
-    wanted = decoder.translate(lines, n_best=search.beam_size, **options)
+    wanted = translator.translate(lines, n_best=search.beam_size, **options)
     found = fresh_outputs(folder, lines)
     for line, hypotheses, text, score in zip(
         lines, wanted, found["text"], found["score"], strict=True
     ):
-        text = decoder.problem.output_text(text, line) if line.strip() else text
+        text = translator.problem.output_text(text, line) if line.strip() else text
         best = hypotheses[0].score
         equal = [
             hypothesis.text
@@ -133,6 +127,6 @@ def _check(folder: Path, decoder: Decoder, search: Search) -> None:
         ]
         if not abs(score - best) <= TOLERANCE or text not in equal:
             raise UserError(
-                f"the exported model differs from the decoder, nothing is written: {line!r} gives {text!r} with score "
-                f"{score:.6f}; expected {hypotheses[0].text!r} with {best:.6f}"
+                f"the exported model differs from the decoder, nothing is written: {line!r} gives "
+                f"{text!r} with score {score:.6f}; expected {hypotheses[0].text!r} with {best:.6f}"
             )

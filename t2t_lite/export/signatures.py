@@ -1,4 +1,4 @@
-"""The functions of an export, from strings to strings: a model with its vocabularies and one way to search, in the graph.
+"""The functions of an export, from strings to strings: a model and one way to search, as graphs.
 
 Shapes: B batch, S source length, T target length, L output length, N n_best, V vocabulary.
 """
@@ -8,45 +8,43 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies, Vocabulary
+from t2t_lite.data.tokenizer import EOS, PAD, Vocabulary
+from t2t_lite.decoding.batches import BATCH_TOKENS
 from t2t_lite.decoding.beam_search import length_penalty
-from t2t_lite.decoding.decoder import BATCH_TOKENS, Search, row_tokens, run_search
+from t2t_lite.decoding.search import Search, run_search
 from t2t_lite.evaluation.perplexity import SCORE_TOKENS, score_batch
 from t2t_lite.export.metadata import NO_SCORE
-from t2t_lite.models.transformer import Transformer
-from t2t_lite.problem import Problem
+from t2t_lite.problem import grammar_of
+from t2t_lite.translator import Translator
 
 # What Python's str.isspace calls blank, and so the decoder.
-_BLANK = r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
+_BLANK = (
+    r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
+    r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
+)
 
 Tensors = dict[str, tf.Tensor]
 
 
 class Signatures:
-    """What an export can do. Each method takes a batch of any size, and all but `attention` work through it in
-    batches of bounded size.
+    """What an export can do.
+
+    Each method takes a batch of any size, and all but `attention` work through it in batches of
+    bounded size.
 
     Args:
-        model: Transformer.
-        vocabularies: Vocabularies.
-        problem: Problem; says how text becomes input (`input_texts`) and what grammar outputs obey. How an output becomes
-            text (`output_text`) is Python: the functions return what the model writes.
+        translator: Translator. Its problem says how text becomes input (`input_text_in_graph`) and
+            what grammar outputs obey. How an output becomes text (`output_text`) is Python: the
+            functions return what the model writes.
         search: Search; its n_best is the N of `n_best`.
 
     Every function raises InvalidArgumentError, naming the indices, for strings that are not UTF-8.
-
     """
 
-    def __init__(
-        self, model: Transformer, vocabularies: Vocabularies, problem: Problem, search: Search
-    ):
-        self._model, self._vocabularies, self._problem, self._how = (
-            model,
-            vocabularies,
-            problem,
-            search,
-        )
-        self._grammar = problem.grammar(vocabularies)
+    def __init__(self, translator: Translator, search: Search):
+        self._model, self._vocabularies = translator.model, translator.vocabularies
+        self._problem, self._how = translator.problem, search
+        self._grammar = grammar_of(self._problem, self._vocabularies)
 
     def functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The functions by the names of their signatures."""
@@ -73,14 +71,16 @@ class Signatures:
     def n_best(self, text: tf.Tensor) -> Tensors:
         """string [B] -> text string [B, N], score and log_prob float32 [B, N], best first.
 
-        Places that no hypothesis takes have the text "" and as score and log_prob the lowest float32, -3.4e38.
+        Places that no hypothesis takes have the text "" and as score and log_prob the lowest
+        float32, -3.4e38.
         """
         return self._translate(text, self._how.n_best)
 
     def ids(self, ids: tf.Tensor) -> Tensors:
-        """int32 [B, S], rows ending in EOS, then padding -> ids int32 [B, L], likewise, score and log_prob float32 [B].
+        """Rows of sub-words, int32 [B, S], ending in EOS, then padding -> the best outputs.
 
-        An output cut at its limit has no EOS. A row without symbols has an output without any, and score 0.
+        ids int32 [B, L], likewise, score and log_prob float32 [B]. An output cut at its limit has
+        no EOS. A row without symbols has an output without any, and score 0.
         """
         length = tf.shape(ids)[1] + self._how.extra_length
 
@@ -94,7 +94,7 @@ class Signatures:
         return {"ids": outputs[:, 0], "score": score[:, 0], "log_prob": log_prob[:, 0]}
 
     def score(self, text: tf.Tensor, target: tf.Tensor) -> Tensors:
-        """text and target, string [B] each -> the model's log_prob and score of the targets, float32 [B] each."""
+        """string [B], string [B] -> log_prob and score of the targets, float32 [B] each."""
         inputs, targets, lengths = self._pairs(text, target)
 
         def run(rows, longest):
@@ -111,13 +111,14 @@ class Signatures:
         return {"log_prob": log_prob, "score": score}
 
     def attention(self, text: tf.Tensor, target: tf.Tensor) -> Tensors:
-        """text and target, string [B] each -> where each sub-word of the target looked in the text while it was written.
+        """string [B], string [B] -> where each sub-word of the target looked in the text.
 
-        attention: float32 [B, layers, T, S], the decoder's attention to the encoder's output in each layer, first to last,
-            the mean over heads; a row sums to 1, rows and columns of padding are 0. The metadata's attention_layer says
-            which layer makes the best heat map.
-        source_pieces: string [B, S], target_pieces: string [B, T]: SentencePiece's pieces, U+2581 where a word begins, the
-            last one </s>, "" where there is padding.
+        attention: float32 [B, layers, T, S], the decoder's attention to the encoder's output in
+            each layer, first to last, the mean over heads; a row sums to 1, rows and columns of
+            padding are 0. The metadata's attention_layer says which layer makes the best heat map.
+        source_pieces: string [B, S], SentencePiece's pieces, U+2581 where a word begins, the last
+            one </s>, "" where there is padding.
+        target_pieces: string [B, T], likewise.
         """
         inputs, targets, _ = self._pairs(text, target)
         layers = self._model.attention(inputs, targets)
@@ -151,9 +152,11 @@ class Signatures:
 
         Args:
             inputs: int32 [B, S].
-            empty: bool [B], rows that are not searched for: their best output is empty, with log probability 0.
+            empty: bool [B], rows that are not searched for: their best output is empty, with log
+                probability 0.
             n_best: N.
-            kept: (ids int32 [b, N, L], log_probs float32 [b, N]) of some rows -> what is kept of them, [b, N, ...].
+            kept: (ids int32 [b, N, L], log_probs float32 [b, N]) of some rows -> what is kept of
+                them, [b, N, ...].
             nothing: [B, N, ...], that of empty outputs.
 
         Returns:
@@ -180,7 +183,7 @@ class Signatures:
             rows,
             lengths,
             BATCH_TOKENS,
-            lambda length: row_tokens(search, length),
+            search.row_tokens,
             run,
             [nothing, none, none],
         )
@@ -188,7 +191,9 @@ class Signatures:
     def _source(self, text: tf.Tensor) -> tf.Tensor:
         """string [B] -> int32 [B, S]."""
         text = _utf8(text, "text")
-        return self._vocabularies.source.encode(self._problem.input_texts(text)).to_tensor(PAD)
+        return self._vocabularies.source.encode(self._problem.input_text_in_graph(text)).to_tensor(
+            PAD
+        )
 
     def _pairs(self, text: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """string [B] each -> int32 [B, S], int32 [B, T], int32 [B]: the longer one's length."""
@@ -209,7 +214,7 @@ def _in_batches(
     run: Callable,
     results: Sequence[tf.Tensor],
 ) -> Sequence[tf.Tensor]:
-    """Works through rows, the longest first, in batches whose memory is bounded, whatever the size of the whole.
+    """Works through rows, the longest first, in batches whose memory is bounded.
 
     Args:
         rows: int [R], which rows.
@@ -231,7 +236,8 @@ def _in_batches(
         ]
         return start + tf.size(chosen), results
 
-    # One at a time: batches do not wait for each other's results, and many at once would need many times the memory.
+    # One at a time: batches do not wait for each other's results, and many at once would need many
+    # times the memory.
     _, results = tf.while_loop(
         lambda start, results: start < tf.size(rows),
         batch,
@@ -251,7 +257,10 @@ def _pieces(ids: tf.Tensor, vocabulary: Vocabulary) -> tf.Tensor:
 
 
 def _utf8(text: tf.Tensor, name: str) -> tf.Tensor:
-    """string [B], itself. Raises InvalidArgumentError for what is not UTF-8: replacing that leaves all other strings as they are."""
+    """string [B], itself. Raises InvalidArgumentError, naming the indices, for what is not UTF-8.
+
+    Replacing what is not UTF-8 leaves all other strings as they are.
+    """
     valid = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8") == text
     valid = tf.debugging.Assert(
         tf.reduce_all(valid),

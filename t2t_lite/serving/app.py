@@ -12,7 +12,6 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
-from t2t_lite.devices import calls_side_by_side
 from t2t_lite.errors import UserError
 from t2t_lite.problem import Problem
 from t2t_lite.serving import protocol
@@ -26,9 +25,15 @@ _CLIENT_GONE = 499  # nginx's status for a client that does not wait for its ans
 
 
 class Service:
-    """What the routes do with a model. `limits`: Limits."""
+    """What the routes do with a model.
 
-    def __init__(self, model: ServedModel, limits: Limits):
+    Args:
+        model: ServedModel.
+        limits: Limits.
+        workers: calls of the model at the same time.
+    """
+
+    def __init__(self, model: ServedModel, limits: Limits, workers: int = 1):
         self.model, self.limits, self.metrics = model, limits, Metrics()
         self._batcher = Batcher(
             model,
@@ -36,7 +41,7 @@ class Service:
             max_waiting=limits.max_waiting_lines,
             weight=model.weight,
             observe=self.metrics.batch_lines.observe,
-            workers=calls_side_by_side(),
+            workers=workers,
         )
         self.metrics.waiting_lines.set_function(lambda: self._batcher.waiting)
         self._stopping = False

@@ -1,0 +1,1 @@
+"""Loss, optimizer, updates, checkpoints, the loop."""

@@ -20,9 +20,12 @@ from t2t_lite.training.checkpoints import (
     read_about,
     write_arrays,
 )
-from t2t_lite.training.dev_set import DevSet
 from t2t_lite.training.progress import Meter, RunLog
 from t2t_lite.training.step import POLICIES, TrainStep
+from t2t_lite.translator import Evaluation, Translator
+
+_SAMPLE = 200  # dev pairs that are decoded at an evaluation while training
+_SHOWN = 3  # of them on the screen
 
 
 class Trainer:
@@ -74,15 +77,16 @@ class Trainer:
         position = run.checkpoints.restore(self._variables, self.step.state())
         self._position = position or {"epoch": 0, "batch": 0}
         try:
-            # One device: copies on others would not follow the training.
-            devices = strategy.extended.worker_devices[:1]
-            self._dev = DevSet(run.problem, self.model, vocabularies, devices=devices)
+            self._dev = list(run.problem.source("dev").pairs())
         except MissingSplit as error:
             log(f"no evaluation while training: {error}")
-            self._dev = None
+            self._dev = []
+        # One device: copies on others would not follow the training.
+        devices = strategy.extended.worker_devices[:1]
+        self._translator = Translator(self.model, vocabularies, run.problem, devices=devices)
 
     def train(self) -> None:
-        """Trains, evaluates and writes checkpoints up to `train_steps`, then averages the last checkpoints."""
+        """Trains, evaluates and saves up to `train_steps`, then averages the last checkpoints."""
         h = self.hparams
         if self.step.step:
             self.log(f"resuming at step {self.step.step:,}, epoch {self._position['epoch'] + 1}")
@@ -127,7 +131,8 @@ class Trainer:
                 self.log(meter.line(step, batch.epoch + 1, figures))
                 if not math.isfinite(figures["loss"]):
                     raise UserError(
-                        f"the loss is {figures['loss']} at step {step}; try a lower learning rate: --set learning_rate="
+                        f"the loss is {figures['loss']} at step {step}; "
+                        "try a lower learning rate: --set learning_rate="
                     )
             minutes = (time.monotonic() - saved_at) / 60
             if last or step % h.checkpoint_steps == 0 or minutes >= h.checkpoint_minutes:
@@ -146,43 +151,36 @@ class Trainer:
         )
 
     def _evaluate(self, step: int, record: "RunLog") -> None:
-        figures, samples = self._dev.evaluate()
-        record.write("dev", step, **figures)
-        self.log(f"dev at step {step:,}: {_line(figures)}")
-        for sample in samples:
-            self.log(sample)
-        best = self._best()
-        if best is None or figures[self._dev.main_figure] > best:
-            about = {
-                "step": step,
-                "figure": self._dev.main_figure,
-                "value": figures[self._dev.main_figure],
-            }
+        dev = self._translator.evaluate(self._dev, sample=_SAMPLE)
+        record.write("dev", step, **dev.figures)
+        self.log(_report(f"dev at step {step:,}", dev))
+        best, value = self._best(), dev.figures[dev.main]
+        if best is None or value > best:
+            about = {"step": step, "figure": dev.main, "value": value}
             write_arrays(self.run.best, arrays(self._variables), about)
 
     def _best(self) -> float | None:
         return read_about(self.run.best)["value"] if self.run.best.is_file() else None
 
     def _finish(self) -> None:
-        """Averages the last checkpoints (section 6.1) and evaluates the result on the whole dev set."""
-        paths = [path / MODEL for path in self.run.checkpoints.steps()][
-            -max(1, self.hparams.average_checkpoints) :
-        ]
+        """Averages the last checkpoints (section 6.1) and evaluates the mean on all of the dev set."""
+        wanted = max(1, self.hparams.average_checkpoints)
+        paths = [path / MODEL for path in self.run.checkpoints.steps()[-wanted:]]
         average(paths, self.run.averaged)
-        self.log(
-            f"averaged {len(paths)} checkpoints, steps {paths[0].parent.name[5:]} to {paths[-1].parent.name[5:]}"
-        )
+        first, last = (path.parent.name[5:] for path in (paths[0], paths[-1]))
+        self.log(f"averaged {len(paths)} checkpoints, steps {first} to {last}")
         if self._dev:
-            model = self.run.load_model(self._vocabularies, self.run.averaged)
-            figures, samples = DevSet(
-                self.run.problem, model, self._vocabularies, sample=None
-            ).evaluate()
+            dev = self.run.translator(weights=self.run.averaged).evaluate(self._dev)
             with RunLog(self.run.path) as record:
-                record.write("dev_final", self.step.step, **figures)
-            self.log(f"dev, whole, averaged: {_line(figures)}")
-            for sample in samples:
-                self.log(sample)
+                record.write("dev_final", self.step.step, **dev.figures)
+            self.log(_report("dev, whole, averaged", dev))
 
 
-def _line(figures: dict) -> str:
-    return "  ".join(f"{name} {value:,.4g}" for name, value in figures.items() if name != "tokens")
+def _report(title: str, dev: Evaluation) -> str:
+    """The figures on a line, then some translations."""
+    figures = "  ".join(f"{k} {v:,.4g}" for k, v in dev.figures.items() if k != "tokens")
+    lines = [f"{title}: {figures}"]
+    for i in range(0, len(dev.inputs), max(1, len(dev.inputs) // _SHOWN))[:_SHOWN]:
+        output = dev.outputs[i].text
+        lines += [f"  in:  {dev.inputs[i]}", f"  out: {output}", f"  ref: {dev.references[i]}"]
+    return "\n".join(lines)

@@ -9,7 +9,15 @@ import sys
 import pytest
 
 from t2t_lite.data import sources
-from t2t_lite.data.sources import Generated, Reversed, Source, TextFiles, TfdsTranslation, TsvFile
+from t2t_lite.data.sources import (
+    Filtered,
+    Generated,
+    Reversed,
+    Source,
+    TextFiles,
+    TfdsTranslation,
+    TsvFile,
+)
 from t2t_lite.errors import UserError
 
 ODD = (
@@ -60,6 +68,19 @@ def test_generated_and_reversed():
     assert list(turned.pairs()) == in_graph(turned) == [(b, a) for a, b in expected]
     assert turned.check() == 3000
     assert turned.fingerprint() != source.fingerprint()
+
+
+def test_filtered():
+    source = Generated(lambda: ((str(n), f"ü{n}") for n in range(3000)), "numbers to 3000")
+    long = Filtered(source, lambda a, b: len(a) > 2 and b != "ü999", "of three digits and more")
+    expected = [(str(n), f"ü{n}") for n in range(100, 3000) if n != 999]
+    assert list(long.pairs()) == in_graph(long) == expected
+    assert long.check() == 2899 and str(long) == "numbers to 3000, of three digits and more"
+    other = Filtered(source, lambda a, b: True, "all")
+    assert len({long.fingerprint(), other.fingerprint(), source.fingerprint()}) == 3
+    assert other.fingerprint() == Filtered(source, lambda a, b: True, "all").fingerprint()
+    with pytest.raises(UserError, match="numbers to 3000, none: the corpus is empty"):
+        Filtered(source, lambda a, b: False, "none").check()
 
 
 def test_what_was_read_through_python_is_kept_where_it_is_little(monkeypatch):

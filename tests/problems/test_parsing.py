@@ -10,6 +10,8 @@ from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import Generated, MissingSplit
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.metrics import Bracketing
+from t2t_lite.problem import Constrained, Drawing, Tokenizing
 from t2t_lite.trees.treebank import Mixed, TreebankFiles
 
 registry.load_plugins()
@@ -148,14 +150,14 @@ def test_own_files(tmp_path):
 
 def test_texts_and_outputs():
     tags = "(S (NP NN )NP (VP VBD (PP IN (NP DT NN )NP )PP )VP . )S"
-    assert registry.problem("toy_parsing").texts(SENTENCE, CLEANED) == (SENTENCE, tags)
+    assert registry.problem("toy_parsing").example(SENTENCE, CLEANED) == (SENTENCE, tags)
     problem = registry.problem("toy_parsing", tags="normalised")
-    assert problem.texts(SENTENCE, CLEANED) == (SENTENCE, SYMBOLS)
+    assert problem.example(SENTENCE, CLEANED) == (SENTENCE, SYMBOLS)
     assert (
         problem.target_text(CLEANED.removeprefix("(TOP ").removesuffix(")")) == SYMBOLS
     )  # a tree without TOP
     kept = registry.problem("toy_parsing", tags="kept", closing="plain")
-    assert kept.texts(SENTENCE, CLEANED)[1] == "(S (NP NN ) (VP VBD (PP IN (NP DT NN ) ) ) . )"
+    assert kept.example(SENTENCE, CLEANED)[1] == "(S (NP NN ) (VP VBD (PP IN (NP DT NN ) ) ) . )"
     assert kept.output_text(kept.target_text(CLEANED), SENTENCE) == CLEANED
     assert problem.output_text(SYMBOLS, SENTENCE).replace("XX", "T") == (
         "(TOP (S (NP (T Rain)) (VP (T fell) (PP (T on) (NP (T the) (T sea)))) (T .)))"
@@ -188,8 +190,13 @@ def test_raw_text_is_split_by_the_treebanks_rules():
         registry.problem("toy_parsing").tokenize("It didn't (really) rain.")
         == "It did n't -LRB- really -RRB- rain ."
     )
-    with pytest.raises(UserError, match="reads raw text; expected no --tokenize"):
-        registry.problem("spelled_numbers_ende").tokenize("text")
+
+
+def test_what_only_a_parser_can_do():
+    parser, translator = map(registry.problem, ("treebank", "text_pairs"))
+    for capability in (Constrained, Drawing, Tokenizing):
+        assert isinstance(parser, capability) and not isinstance(translator, capability)
+    assert parser.metric is Bracketing
 
 
 def test_drawings():

@@ -21,6 +21,7 @@ from t2t_lite.problems.spelled_numbers import (
 )
 
 from t2t_lite import registry
+from t2t_lite.evaluation.metrics import ExactMatch
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +215,7 @@ def test_same_seed_same_examples(splits):
 def test_problem(name):
     registry.load_plugins()
     problem = registry.problem(name)
-    assert problem.metric == "exact_match" and problem.subwords() < 1000
+    assert problem.metric is ExactMatch and problem.subwords() < 1000
     counts = dict.fromkeys(CATEGORIES, 0)
     for line, target in problem.source("test").pairs():
         assert problem.category(line) == problem.category(target)

@@ -7,6 +7,7 @@ from t2t_lite.problems.translation import TranslationProblem
 from t2t_lite import registry
 from t2t_lite.data.sources import MissingSplit, TextFiles, TfdsTranslation, TsvFile
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.metrics import Bleu
 from t2t_lite.problem import Problem
 
 registry.load_plugins()
@@ -24,7 +25,7 @@ def test_registered_in_both_directions(name):
     forward, backward = registry.problem(name), registry.problem(name + "_rev")
     assert isinstance(forward, TranslationProblem) and type(forward) is type(backward)
     assert (forward.reverse, backward.reverse) == (False, True)
-    assert forward.metric == "bleu"
+    assert forward.metric is Bleu
     lines = registry.describe().splitlines()
     for shown in (name, name + "_rev"):
         (line,) = [line for line in lines if line.split()[0] == shown]
@@ -98,9 +99,11 @@ def test_text_pairs(tmp_path, monkeypatch):
     )  # found from any folder
     with pytest.raises(MissingSplit, match="text_pairs has no test split; give --test"):
         problem.source("test")
-    for paths in (["a", "b", "c"], [], "a.tsv"):
+    for paths in (["a", "b", "c"], []):
         with pytest.raises(UserError, match="expected one TSV file or two line-aligned files"):
             registry.problem("text_pairs", train=paths)
+    with pytest.raises(UserError, match="--train=a.tsv: expected a list"):
+        registry.problem("text_pairs", train="a.tsv")
 
 
 def test_options_come_back_from_json(tmp_path):
@@ -117,11 +120,11 @@ def test_wmt14_comes_from_tfds():
         ("wmt14_ende", "wmt14_translate/de-en"),
         ("wmt14_enfr", "wmt14_translate/fr-en"),
     ):
-        problem = registry.problem(name, data_dir="somewhere")
+        problem = registry.problem(name, data_dir="/somewhere")
         for split, theirs in (("train", "train"), ("dev", "validation"), ("test", "test")):
             source = problem.source(split)
             assert isinstance(source, TfdsTranslation)
-            assert (source.name, source.split, source.data_dir) == (config, theirs, "somewhere")
+            assert (source.name, source.split, source.data_dir) == (config, theirs, "/somewhere")
             assert source.languages == ("en", config[-5:-3])
 
 

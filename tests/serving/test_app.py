@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+from untrained import SEARCH
 
 import t2t_lite
 from t2t_lite.errors import UserError
@@ -19,7 +20,6 @@ from t2t_lite.serving.app import Service, create_app
 from t2t_lite.serving.limits import MAX_SUBWORDS, Limits
 from t2t_lite.serving.model import ServedModel, _value
 
-SEARCH = dict(beam_size=3, alpha=0.8, extra_length=7)
 LINES = [
     "a slow train", "", "   ", "\u3000\u2028", "two\tbridges", " far  roofs ", "\U0001f600 \u6f22", "\x00", "x\ny\r", "\ufeffsnow",
     "\ufffd", "nobody on board sees the snow " * 4, "roofs", "train train",

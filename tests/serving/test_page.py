@@ -41,20 +41,17 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def translating(translator):
+def translating(translator_export):
     """The address of a server of the translator, with low limits."""
-    run, _ = translator
-    with started(
-        run.path.parent / "numbers", "--max_line_length", 400, "--max_body_bytes", 5000
-    ) as (_, port):
+    limits = "--max_line_length", 400, "--max_body_bytes", 5000
+    with started(translator_export.folder, *limits) as (_, port):
         yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="module")
-def parsing(parser):
+def parsing(parser_export):
     """The address of a server of the parser."""
-    run, _ = parser
-    with started(run.path.parent / "parser") as (_, port):
+    with started(parser_export.folder) as (_, port):
         yield f"http://127.0.0.1:{port}"
 
 

@@ -1,4 +1,4 @@
-"""The decoder with a small untrained Transformer: what it promises holds whatever the weights."""
+"""Batches of lines with a small untrained Transformer: what is promised holds whatever the weights."""
 
 import random
 import threading
@@ -11,10 +11,13 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies, Vocabulary
-from t2t_lite.decoding.decoder import Decoder, Sampling, Search
+from t2t_lite.decoding import batches
+from t2t_lite.decoding.batches import BatchedSearch
+from t2t_lite.decoding.search import Sampling, Search
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Decoding, Problem
+from t2t_lite.translator import Translator
 
 WORDS = "the old boat drifts past seven quiet houses while rain falls on green hills and nobody waves".split()
 
@@ -49,7 +52,7 @@ def model(vocabularies):
 
 @pytest.fixture(scope="module")
 def decoder(model, vocabularies):
-    return Decoder(model, vocabularies, Toy())
+    return Translator(model, vocabularies, Toy())
 
 
 def assert_same(one, other, tolerance=1e-4):
@@ -85,7 +88,7 @@ def test_scores_are_the_models_own(model, vocabularies, precision, tolerance):
         beam_size=4, alpha=0.6, extra_length=6, n_best=4, sampling=None, constrained=False
     )
     arrays = inputs, np.full([1, 30], PAD, np.int32), np.array([30], np.int32), None
-    for program in Decoder(rounded, vocabularies, Toy(), devices=devices)._programs:
+    for program in BatchedSearch(rounded, vocabularies, Toy(), devices=devices)._programs:
         assert {weight.dtype for weight in program._model.weights} == {precision}
         for ids, log_prob, score in zip(*(array[0] for array in program(*arrays, search))):
             length = int(np.sum(ids != PAD))
@@ -152,7 +155,7 @@ def test_each_output_begins_with_its_own_prefix(decoder):
 def test_windows_and_progress(decoder, monkeypatch):
     lines = [sentence(i, 1 + i % 5) if i % 7 else "" for i in range(40)]
     whole = decoder.translate(lines)
-    monkeypatch.setattr("t2t_lite.decoding.decoder._WINDOW", 16)
+    monkeypatch.setattr(batches, "_WINDOW", 16)
     read, done, subwords = [], [], []
 
     def progress(lines, of_them):
@@ -171,20 +174,20 @@ def test_windows_and_progress(decoder, monkeypatch):
 
 @pytest.mark.parametrize(("xla", "graphs"), [(True, range(2, 5)), (False, [1])])
 def test_few_shapes_each_compiled_once(model, vocabularies, xla, graphs):
-    decoder = Decoder(model, vocabularies, Toy(), batch_tokens=1024, xla=xla)
+    search = BatchedSearch(model, vocabularies, Toy(), batch_tokens=1024, xla=xla)
     lines = [sentence(i, 1 + i % 20) for i in range(60)]
     for _ in range(2):
-        decoder.translate(lines, beam_size=2)
-    [function] = decoder._programs[0]._functions.values()
+        list(search.stream(lines, beam_size=2))
+    [function] = search._programs[0]._functions.values()
     assert function.experimental_get_tracing_count() in graphs
 
 
 @pytest.mark.parametrize("xla", [False, True])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_batches_are_bounded(model, vocabularies, xla, workers):
-    decoder = Decoder(model, vocabularies, Toy(), xla=xla, workers=workers)
+    decoder = BatchedSearch(model, vocabularies, Toy(), xla=xla, workers=workers)
     rows = list(decoder._rows([sentence(i, 1 + i) for i in range(100)], None))
-    search = type("Search", (), {"width": 4, "extra_length": 6})
+    search = Search.of(Toy.decoding)
     seen = []
     for batch, size, length in decoder._batches(rows, search):
         assert len(batch) <= size and max(row.length for row in batch) <= length
@@ -201,14 +204,14 @@ def test_line_ends_in_outputs_become_spaces(model, vocabularies):
         def output_text(self, text, line):
             return "one\ntwo\r\n" + line
 
-    [[hypothesis]] = Decoder(model, vocabularies, Multiline()).translate(["hills"])
+    [[hypothesis]] = Translator(model, vocabularies, Multiline()).translate(["hills"])
     assert hypothesis.text == "one two  hills"
 
 
 def test_xla_gives_the_same(model, vocabularies, decoder):
     lines = [sentence(i, 3 + i % 3) for i in range(4)]
     assert_same(
-        Decoder(model, vocabularies, Toy(), xla=True).translate(lines), decoder.translate(lines)
+        Translator(model, vocabularies, Toy(), xla=True).translate(lines), decoder.translate(lines)
     )
 
 
@@ -216,8 +219,8 @@ def test_two_devices_share_the_work(model, vocabularies, decoder):
     # Where TensorFlow has only one logical device, two copies of the model share it.
     devices = [device.name for device in tf.config.list_logical_devices("CPU") * 2][:2]
     lines = [sentence(i, 1 + i % 20) for i in range(50)]
-    double = Decoder(model, vocabularies, Toy(), devices=devices, batch_tokens=1024)
-    assert_same(double.translate(lines), decoder.translate(lines))
+    double = BatchedSearch(model, vocabularies, Toy(), devices=devices, batch_tokens=1024)
+    assert_same([*double.stream(lines)], decoder.translate(lines))
     for program, device in zip(double._programs, devices):
         assert program._functions  # it had something to do
         assert all(weight.value.device.endswith(device) for weight in program._model.weights)
@@ -226,14 +229,14 @@ def test_two_devices_share_the_work(model, vocabularies, decoder):
 @pytest.mark.parametrize("xla", [False, True])
 def test_workers_decode_batches_side_by_side(model, vocabularies, decoder, monkeypatch, xla):
     lines = [sentence(i, 1 + i % 5) for i in range(6)]
-    double = Decoder(model, vocabularies, Toy(), workers=2, xla=xla)
-    both, decode_batch = threading.Barrier(2, timeout=60), Decoder._decode_batch
+    double = Translator(model, vocabularies, Toy(), workers=2, xla=xla)
+    both, decode_batch = threading.Barrier(2, timeout=60), BatchedSearch._decode_batch
 
     def beside_another(self, *arguments):
         both.wait()  # breaks where no other batch is decoded meanwhile
         return decode_batch(self, *arguments)
 
-    monkeypatch.setattr(Decoder, "_decode_batch", beside_another)
+    monkeypatch.setattr(BatchedSearch, "_decode_batch", beside_another)
     outputs = double.translate(lines)
     monkeypatch.undo()
     assert_same(outputs, decoder.translate(lines))
@@ -247,9 +250,9 @@ def test_after_an_error_no_further_batch_is_begun(model, vocabularies, monkeypat
         time.sleep(0.2)
         raise UserError("broken")
 
-    monkeypatch.setattr(Decoder, "_decode_batch", broken)
+    monkeypatch.setattr(BatchedSearch, "_decode_batch", broken)
     with pytest.raises(UserError, match="broken"):
-        Decoder(model, vocabularies, Toy(), workers=2, batch_tokens=1).translate(
+        Translator(model, vocabularies, Toy(), workers=2, batch_tokens=1).translate(
             [sentence(i, 4) for i in range(50)]
         )
     assert len(begun) < 10  # of 50
@@ -276,10 +279,12 @@ def test_samples_follow_from_seed_and_line(decoder):
         (dict(beam_size=2, n_best=3), "n_best=3: expected at most beam_size=2"),
         (dict(alpha=-1.0), "alpha=-1.0: expected at least 0"),
         (dict(alpha=float("nan")), "alpha=nan: expected at least 0"),
-        (dict(sampling=Sampling(temperature=0.0)), "temperature=0.0: expected more than 0"),
-        (dict(sampling=Sampling(top_k=0)), "top_k=0: expected at least 1"),
+        (dict(sampling={"temperature": 0.0}), "temperature=0.0: expected more than 0"),
+        (dict(sampling={"top_k": 0}), "top_k=0: expected at least 1"),
     ],
 )
 def test_bad_options_are_named(decoder, options, message):
     with pytest.raises(UserError, match=message):
+        if "sampling" in options:
+            options = {"sampling": Sampling(**options["sampling"])}
         decoder.translate(["hills"], **options)

@@ -1,0 +1,53 @@
+"""Starting TensorFlow: quietly, with its threads set for what is to come."""
+
+import contextlib
+import os
+import warnings
+
+from t2t_lite.errors import UserError
+from t2t_lite.quiet import native_stderr_silenced
+
+
+def start_tensorflow(threads: int | None = None, *, together: bool = True) -> int:
+    """Imports TensorFlow and sets its threads, unless it runs already.
+
+    Args:
+        threads: how many it uses, on CPUs; None: all.
+        together: whether they share each operation. False: each has one thread, and that many run
+            at the same time. It is faster where several batches are at hand, since small operations
+            gain little from a second thread.
+
+    Returns:
+        How many calls of a model to have at the same time: 1, or with `together` False and no GPU
+        the number of threads. Where TensorFlow runs already, with operations that share threads, it
+        is 1, and a warning says once what to do.
+    """
+    if threads is not None and threads < 1:
+        raise UserError(f"--threads={threads}: expected at least 1")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's own start-up talk
+    with native_stderr_silenced():  # which no environment variable keeps from talking on stderr
+        import tensorflow as tf
+
+        gpus = tf.config.list_physical_devices("GPU")
+        with contextlib.suppress(RuntimeError):  # it runs already
+            tf.config.threading.set_intra_op_parallelism_threads((threads or 0) if together else 1)
+            tf.config.threading.set_inter_op_parallelism_threads(threads or 0)
+    if together or gpus:
+        return 1
+    wanted = threads or cores()
+    if tf.config.threading.get_intra_op_parallelism_threads() != 1 and wanted > 1:
+        warnings.warn(
+            "TensorFlow runs already, so one batch is translated at a time; for all cores load the "
+            "model first, or begin with tf.config.threading.set_intra_op_parallelism_threads(1)",
+            stacklevel=3,
+        )
+        return 1
+    return tf.config.threading.get_inter_op_parallelism_threads() or cores()
+
+
+def cores() -> int:
+    """The CPU cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
