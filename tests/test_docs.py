@@ -1,4 +1,7 @@
-"""The examples of README.md and docs/, run as they stand there; one also from a wheel of its own."""
+"""The examples of README.md and docs/, run as they stand there; one also from a wheel of its own.
+
+Their models are untrained, but for one that trains for two updates.
+"""
 
 import contextlib
 import importlib
@@ -12,16 +15,13 @@ from pathlib import Path
 
 import pytest
 from readme import PAGES, ROOT, commands, examples, python_example
-from untrained import untrained_export, untrained_run
+from untrained import untrained_parser, untrained_run, untrained_translator
 
 import t2t_lite
 from t2t_lite import registry
 from t2t_lite.cli import arguments, trainer
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 from t2t_lite.run import Run
-
-TREE = "(TOP (S (NP (DT the) (JJ old) (NN map)) (VP (VBD faded)) (. .)))"
-TAGGED = "the old map\tDT JJ NN\n"
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +32,12 @@ def folder(tmp_path_factory):
     (folder / "news.py").write_text(news, encoding="utf-8")
     mine = "".join(example.code for example in examples("python", "extending.md"))
     (folder / "mine.py").write_text(mine, encoding="utf-8")
-    for split in "train", "dev":
+    for split in "train", "dev", "test":
         for language in "en", "de":
-            text = f"hello {language}\nthis is {language} text\n"
+            text = f"hello {language}\nthis is {language} text, plainly written\n"
             (folder / f"news.{split}.{language}").write_text(text, encoding="utf-8")
     for split in "train", "dev", "test":
-        (folder / f"{split}.tsv").write_text(TAGGED * 3, encoding="utf-8")
+        (folder / f"{split}.tsv").write_text("the old map\tDT JJ NN\n" * 3, encoding="utf-8")
     return folder
 
 
@@ -55,27 +55,16 @@ def plugins(folder):
 
 @pytest.fixture(scope="module")
 def runs(folder, plugins):
-    """The runs that the examples read, untrained: of the demo, a parser and a tagger."""
-    text = Vocabulary.train(["many plain words of text", "the old map faded ."], 290)
-    demo = untrained_run(
-        folder / "runs" / "demo",
-        registry.problem("spelled_numbers_ende"),
-        Vocabularies(text, text, shared=True),
-    )
+    """The runs that the examples read: of a translator, a parser and a tagger."""
+    demo = untrained_translator(folder / "runs" / "demo")
     entry = {"kind": "train", "step": 1, "loss": 2.0, "target_tokens_per_s": 9.0}
-    (demo.path / "log.jsonl").write_text(json.dumps(entry) + "\n" + '{"kind": "dev"}\n')
-    problem = registry.problem("toy_parsing")
-    symbols = Vocabulary.train([problem.target_text(TREE)], None, model_type="word")
-    parser = untrained_run(
-        folder / "runs" / "toy_parsing-parsing_tiny",
-        problem,
-        Vocabularies(text, symbols, shared=False),
-    )
+    (demo.path / "log.jsonl").write_text(json.dumps(entry) + '\n{"kind": "dev"}\n')
+    parser = untrained_parser(folder / "runs" / "toy_parsing-parsing_tiny")
     tags = Vocabulary.train(["DT JJ NN"], None, model_type="word")
     tagger = untrained_run(
         folder / "runs" / "tagging",
         registry.problem("tagging", raw_dir=str(folder)),
-        Vocabularies(text, tags, shared=False),
+        Vocabularies(demo.vocabularies().source, tags, shared=False),
     )
     for name, run in ("RUN", demo), ("PARSER", parser), ("TAGGER", tagger):
         (folder / name).symlink_to(run.path)
@@ -129,9 +118,12 @@ def test_every_python_example_says_what_runs_it():
 )
 def test_every_command_line_is_understood(page, words, runs, capsys):
     [entry] = entry_points(group="console_scripts", name=words[0])
-    parser = importlib.import_module(entry.module).parser()
+    about = []
+    if words[0] == "t2t-eval":  # its flags depend on the run
+        [run] = [word.partition("=")[2] for word in words if word.startswith("--output_dir=")]
+        about = [Run.open(run).problem.metric]
     try:
-        parser.parse_args(words[1:])
+        importlib.import_module(entry.module).parser(*about).parse_args(words[1:])
     except SystemExit as end:  # --help and the like
         assert not end.code
         assert capsys.readouterr().out
@@ -139,7 +131,7 @@ def test_every_command_line_is_understood(page, words, runs, capsys):
 
 def test_every_flag_is_one(plugins, capsys):
     """Each that stands between backticks is known to a command or a problem."""
-    known = {"--hparams_set"}  # tensor2tensor's
+    known = {"--hparams_set", "--tags"}  # tensor2tensor's; a field of a metric
     for entry in entry_points(group="console_scripts"):
         if entry.name.startswith("t2t-"):
             parser = importlib.import_module(entry.module).parser()
@@ -186,10 +178,13 @@ def test_a_field_of_a_problem_is_a_flag(plugins, folder, monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", [*words, "--vocab_size=280", *fields, *flags])
         return arguments.run(trainer.train, "t2t-trainer"), capsys.readouterr().err
 
-    assert call("--output_dir=long")[0] == 0
+    code, error = call("--output_dir=long")
+    assert code == 0, error
     run = Run.open("long")
     assert run.problem.min_words == 3
-    assert [*run.problem.source("train").pairs()] == [("this is en text", "this is de text")]
+    assert [*run.problem.source("train").pairs()] == [
+        ("this is en text, plainly written", "this is de text, plainly written")
+    ]
     assert len([*run.problem.source("dev").pairs()]) == 2
     assert call("--output_dir=long")[0] == 0  # resumed
     words[words.index("--min_words=3")] = "--min_words=many"
@@ -224,22 +219,16 @@ def test_a_parser_from_python(runs):
     assert tree.startswith("(TOP ") and len(drawn) > 1 and well_formed == "True"
 
 
-@pytest.fixture(scope="module")
-def exports(runs):
-    """What the examples of exports read."""
-    untrained_export(runs / "models" / "ende", Run.open(runs / "RUN"), beam_size=2, extra_length=5)
-    parser = runs / "models" / "parser" / "1" / "assets.extra"
-    parser.mkdir(parents=True)
-    record = {"problem": "toy_parsing", "options": registry.problem("toy_parsing").options()}
-    (parser / "metadata.json").write_text(json.dumps(record))
-
-
-def test_a_saved_model(exports):
+def test_a_saved_model(translator_export, folder):
+    (folder / "models").mkdir(exist_ok=True)
+    (folder / "models" / "ende").symlink_to(translator_export.folder)
     [text] = printed(python_example("serving_default"))
     assert text.startswith("tf.Tensor([b'")
 
 
-def test_a_parsers_export(exports):
+def test_a_parsers_export(parser_export, folder):
+    (folder / "models").mkdir(exist_ok=True)
+    (folder / "models" / "parser").symlink_to(parser_export.folder)
     [tree] = printed(python_example("metadata.read"))
     assert tree == "(TOP (S (NP (XX birds)) (VP (XX sing))))"
 
@@ -262,16 +251,16 @@ def test_another_kind_of_task(runs):
     model = t2t_lite.load("TAGGER")
     [[best], [empty]] = model.translate(["the old map faded", ""])
     assert len(best.text.split()) == 4 and empty.text == ""
-    figures = model.evaluate(list(model.run.problem.source("test").pairs())).figures
+    figures = model.evaluate(list(model.problem.source("test").pairs())).figures
     assert 0 <= figures["tag_accuracy"] <= 100
-    metric = type(model.run.problem).metric
+    metric = type(model.problem).metric
     outputs, references = ["DT NNS ?"], ["DT NN NN"]
     assert metric()(outputs, references) == {"tag_accuracy": pytest.approx(100 / 3)}
     assert metric(coarse=True)(outputs, references) == {"tag_accuracy": pytest.approx(200 / 3)}
 
 
 def test_a_plugin_from_a_separately_built_wheel(tmp_path):
-    """Built and installed into a folder of its own; a command in a new process finds its problem."""
+    """Built and installed into a folder of its own; a command in a new process finds it."""
     project, site = tmp_path / "project", tmp_path / "site"
     (project / "my_package").mkdir(parents=True)
     (project / "my_package" / "__init__.py").write_text("")
