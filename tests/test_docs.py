@@ -106,6 +106,13 @@ def test_links_lead_somewhere(page):
             assert not anchor or anchor in headings(target), link
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_of_ours_are_there(page):
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"(?<![\w/])(?:t2t_lite|problems|hparams|scripts|tests)/[\w./]*\w", text)
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_every_python_example_says_what_runs_it():
     missing = [example for example in examples("python") if not example.test]
     assert missing == []
@@ -131,7 +138,12 @@ def test_every_command_line_is_understood(page, words, runs, capsys):
 
 def test_every_flag_is_one(plugins, capsys):
     """Each that stands between backticks is known to a command or a problem."""
-    known = {"--hparams_set", "--tags"}  # tensor2tensor's; a field of a metric
+    known = {
+        "--hparams_set",
+        "--tags",
+        "--name",
+        "--no_name",
+    }  # tensor2tensor's, of a metric, of none
     for entry in entry_points(group="console_scripts"):
         if entry.name.startswith("t2t-"):
             parser = importlib.import_module(entry.module).parser()
