@@ -14,9 +14,9 @@ from t2t_lite.data.sources import (
     TextFiles,
     TfdsTranslation,
     TsvFile,
-    nearest_files,
 )
 from t2t_lite.errors import UserError, unknown
+from t2t_lite.files import nearest_files
 from t2t_lite.options import FilePath
 from t2t_lite.problem import Problem
 from t2t_lite.registry import register_problem

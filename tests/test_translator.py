@@ -6,13 +6,13 @@ import sys
 
 import numpy as np
 import pytest
+from t2t_lite.problems.translation import TranslationProblem
 from untrained import untrained_run
 
 import t2t_lite
 from t2t_lite import registry
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 from t2t_lite.evaluation.metrics import ExactMatch
-from t2t_lite.problems.translation import TranslationProblem
 from t2t_lite.translator import Translator
 
 

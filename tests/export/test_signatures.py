@@ -154,7 +154,6 @@ def test_large_batches_are_cut(run, wanted, monkeypatch):
     """With room for few rows at a time, and so in many batches, the results are the same."""
     monkeypatch.setattr("t2t_lite.export.signatures.BATCH_TOKENS", 200)
     monkeypatch.setattr("t2t_lite.export.signatures.SCORE_TOKENS", 30)
-    vocabularies = run.vocabularies()
     search = Search(**SEARCH, n_best=1, sampling=None, constrained=False)
     signatures = Signatures(run.translator(), search)
     functions = signatures.functions()

@@ -1,7 +1,7 @@
 """One update: the same however a batch is cut, on one device or two, with XLA or without; float16; dropout; traces.
 
-The two devices are logical ones of the CPU, see the tests' conftest.py. Batches are [R, M, B, S]: replicas,
-micro-batches of each, rows, symbols.
+The two devices are logical ones of the CPU, see the tests' conftest.py. Batches are [R, M, B, S]:
+replicas, micro-batches of each, rows, symbols.
 """
 
 import functools
@@ -243,8 +243,8 @@ def test_xla_on_compiles_forward_and_gradients_with_bfloat16_products():
     assert step.gradients.get_concrete_function(*slices()).function_def.attr["_XlaMustCompile"].b
     program = step.gradients.experimental_get_compiler_ir(*slices())(stage="hlo")
     products = re.findall(r"= (\w+)\[[^=]* dot\(", program)
-    # Forward: 4 projections and 2 products in each of 3 attentions, 2 in each of 2 feed-forward networks, the logits.
-    # Each has two more in the gradient.
+    # Forward: 4 projections and 2 products in each of 3 attentions, 2 in each of 2 feed-forward
+    # networks, the logits. Each has two more in the gradient.
     assert len(products) == 3 * (3 * (4 + 2) + 2 * 2 + 1) and set(products) == {"bf16"}
     assert {variable.dtype for variable in step.optimizer.slots.values()} == {tf.float32}
     assert {variable.value.dtype for variable in model.variables} == {tf.float32}
