@@ -116,7 +116,8 @@ def read_about(path: Path) -> dict:
 def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
     """Assigns a file's arrays to the variables of the same names, or of what those are called now.
 
-    Returns what was stored beside them. Raises UserError unless the names and the shapes are exactly the variables'.
+    Returns what was stored beside them. Raises UserError unless names and shapes are exactly the
+    variables'.
     """
     with _open(path) as file:
         stored = _names(file)
