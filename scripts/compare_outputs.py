@@ -200,7 +200,7 @@ def compare(
 def compare_ctranslate2(
     folder: str, lines: list[str], ours: list[str], references: list[str]
 ) -> None:
-    """Prints how far the outputs of an export, ranked as the README does, are ours."""
+    """Prints how far the outputs of an export, ranked as docs/exporting.md does, are ours."""
     import ctranslate2
     import sentencepiece
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The README's figures on Multi30k: trains `small` and prints the BLEU of test_2016_flickr, one line a run.
+# The figures of docs/results.md on Multi30k: trains `small` and prints the BLEU of test_2016_flickr, one line a run.
 #   scripts/multi30k.sh RAW_DIR [RUN ...]     RAW_DIR: a folder with train.en.gz, train.de.gz, ... of multi30k/dataset
 # RUN is one of the names below (default: all); each takes half an hour to an hour on two CPU cores. RUN_DIR: where (runs/multi30k).
 set -euo pipefail

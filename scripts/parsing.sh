@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The README's figures of parsing: trains on real treebanks and prints F1 on test, with the grammar in the search and without.
+# The figures of docs/results.md of parsing: trains on real treebanks and prints F1 on test, with the grammar in the search and without.
 #   scripts/parsing.sh DATA [RUN ...]     DATA: a folder with genia/{train,dev,test}.trees.gz, wsj_sample/wsj_*.mrg (the sample of
 #                                         the Penn Treebank that NLTK has) and silver/*.trees.gz
 # RUN is one of the names below (default: all). RUN_DIR: where (runs/parsing).

@@ -233,3 +233,49 @@ def test_a_run_directory_that_is_none(call, tmp_path, command):
 def test_an_occupied_directory_is_left_alone(call, corpus, tmp_path):
     code, _, err = call(trainer, "--problem=text_pairs", *corpus, f"--output_dir={tmp_path}")
     assert code == 2 and "not empty" in err
+
+
+REWRITING = """
+import t2t_lite
+from t2t_lite.data.sources import MissingSplit, TextFiles
+from t2t_lite.problems.translation import TranslationProblem
+
+
+@t2t_lite.register_problem
+class RewritingEnde(TranslationProblem):
+    \"\"\"Changes what goes in, what comes out and what that is compared with.\"\"\"
+
+    source_language, target_language = "en", "de"
+
+    def corpus(self, split):
+        if split == "test":
+            raise MissingSplit("no test split")
+        return TextFiles(f"{self.raw_dir}/{split}.en", f"{self.raw_dir}/{split}.de")
+
+    def input_text(self, line):
+        return line.upper()
+
+    def output_text(self, text, line):
+        return f"punkt {line.split()[1]} x {text[:9]}"
+
+    def reference_text(self, reference):
+        return reference.lower()
+
+    def category(self, line):
+        return "even" if int(line.split()[1]) % 2 == 0 else "odd"
+"""
+
+
+def test_the_trainers_last_evaluation_is_that_of_t2t_eval(call, corpus, tmp_path):
+    """For a problem of a user's own too, whatever it changes in the texts."""
+    (tmp_path / "mine.py").write_text(REWRITING, encoding="utf-8")
+    run = tmp_path / "run"
+    flags = [f"--usr_dir={tmp_path}/mine.py", "--problem=rewriting_ende", f"--raw_dir={tmp_path}"]
+    sizes = ["--vocab_size=310", f"--data_dir={tmp_path}/data", *FAST, "--set=train_steps=4"]
+    code, _, err = call(trainer, *flags, *sizes, f"--output_dir={run}")
+    assert code == 0, err
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    [final] = [entry for entry in log if entry["kind"] == "dev_final"]
+    figures = json.loads(call(eval_command, f"--output_dir={run}", "--json")[1])
+    assert figures == pytest.approx({name: final[name] for name in figures}, rel=1e-5)
+    assert figures["bleu"] > 5 and {"bleu/even", "bleu/odd"} <= figures.keys()
