@@ -138,14 +138,18 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
     assert list(tmp_path.iterdir()) == [source]
 
 
-@pytest.mark.parametrize(("together", "expected"), [(True, "3 3 1"), (False, "1 3 3")])
+@pytest.mark.parametrize(
+    ("together", "expected"),
+    [pytest.param(True, "3 3 1", marks=pytest.mark.thorough), (False, "1 3 3")],
+)
 def test_threads(together, expected):
     code = f"""
 from t2t_lite.runtime import start_tensorflow
 workers = start_tensorflow(3, together={together})
 import tensorflow as tf
 threads = tf.config.threading
-print(threads.get_intra_op_parallelism_threads(), threads.get_inter_op_parallelism_threads(), workers)
+print(threads.get_intra_op_parallelism_threads(), end=" ")
+print(threads.get_inter_op_parallelism_threads(), workers)
 """
     process = subprocess.run(
         [sys.executable, "-c", code],
@@ -157,6 +161,7 @@ print(threads.get_intra_op_parallelism_threads(), threads.get_inter_op_paralleli
     assert process.stdout.strip() == expected
 
 
+@pytest.mark.thorough
 def test_several_threads_in_a_process_of_its_own(command, run, tmp_path):
     source = tmp_path / "in"
     source.write_text("some words\n\nmany more words\nwords\n" * 3, encoding="utf-8")

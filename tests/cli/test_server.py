@@ -109,6 +109,7 @@ def test_a_body_too_large_is_refused(port, unchanged):
     unchanged()
 
 
+@pytest.mark.thorough
 def test_slow_clients_hold_up_nobody_and_end(port, unchanged):
     slow = [raw(port, head(1000)) for _ in range(20)]  # their bodies would take 100 s
     headers = [raw(port, b"POST /v1/models/numbers:predict HTTP/1.1\r\n") for _ in range(20)]
@@ -137,6 +138,7 @@ def test_slow_clients_hold_up_nobody_and_end(port, unchanged):
     unchanged()
 
 
+@pytest.mark.thorough
 def test_clients_that_do_not_read_end(port, unchanged):
     text = "many " * 495
     message = {"signature_name": "attention", "instances": [{"text": text, "target": text}]}
@@ -160,6 +162,7 @@ def test_clients_that_do_not_read_end(port, unchanged):
     unchanged()
 
 
+@pytest.mark.thorough
 def test_clients_that_are_killed(port, unchanged):
     lines = LINES * 11
     clients = [
@@ -194,6 +197,7 @@ while True:
 """
 
 
+@pytest.mark.thorough
 def test_sigterm_under_load_loses_no_request(export):
     answers, lost, begun = [], [], threading.Barrier(9)
 
@@ -232,6 +236,7 @@ def test_sigterm_under_load_loses_no_request(export):
     assert all(equal([found], [wanted[line]]) for line, found in answers)
 
 
+@pytest.mark.thorough
 def test_what_is_unanswered_in_the_end_is_told_so(export):
     with started(export, "--max_batch_lines", 1) as (process, port):
         body = json.dumps({"instances": ["many plain words of some text"] * 10_000}).encode()

@@ -126,6 +126,7 @@ def test_trains_a_parser(call, tmp_path):
     assert code == 0 and "resuming at step 4" in err, err
 
 
+@pytest.mark.thorough
 def test_deterministic_runs_are_equal_to_the_bit(corpus, tmp_path):
     """In a process of its own, since TensorFlow stays deterministic once it was told to be."""
     code = "import sys; from t2t_lite.cli import arguments, trainer\n"

@@ -130,6 +130,7 @@ def test_metadata_and_vocabulary_travel_along(folder, run):
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("quantization", ["int8", "float16"])
 def test_quantized(run, folder, tmp_path, quantization):
     small = ctranslate2.export(run, tmp_path, quantization=quantization, **OPTIONS)
@@ -138,6 +139,7 @@ def test_quantized(run, folder, tmp_path, quantization):
     assert len(outputs(small, LINES)) == len(LINES)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "sizes",
     [

@@ -49,6 +49,7 @@ def test_all_weights_are_inside(loaded, run):
     assert stored == mine
 
 
+@pytest.mark.thorough
 def test_saved_model_cli_runs_it_without_t2t_lite(folder, model, tmp_path):
     code = (
         "import sys; sys.modules['t2t_lite'] = None; import tensorflow_text;"

@@ -140,6 +140,7 @@ def test_an_empty_batch(loaded):
     assert loaded.signatures["score"](text=none, target=none)["score"].shape == [0]
 
 
+@pytest.mark.thorough
 def test_ten_thousand_lines_and_two_thousand_words(loaded, model):
     few = [sentence(i, 1 + i % 3) for i in range(7)] + [" ".join(WORDS * 120)[:12_000]]
     wanted = [best.text for [best] in model.translate(few, **SEARCH)]
@@ -203,6 +204,7 @@ def test_a_problem_whose_input_is_python_only_cannot_be_exported():
 
     with pytest.raises(
         UserError,
-        match="problem shouting has input_text in Python only; an export needs its input_text_in_graph too",
+        match="problem shouting has input_text in Python only; "
+        "an export needs its input_text_in_graph too",
     ):
         Shouting(name="shouting").input_text_in_graph(tf.constant(["a"]))

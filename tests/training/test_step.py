@@ -157,7 +157,13 @@ def test_the_loss_falls():
 
 @pytest.mark.parametrize(
     "replicas, micro_batches, xla",
-    [(1, 2, False), (1, 4, False), (2, 1, False), (2, 2, False), (2, 2, True)],
+    [
+        (2, 2, False),
+        *(
+            pytest.param(*cut, marks=pytest.mark.thorough)
+            for cut in ((1, 2, False), (1, 4, False), (2, 1, False), (2, 2, True))
+        ),
+    ],
 )
 def test_however_a_batch_is_cut(replicas, micro_batches, xla):
     trained = train(replicas, micro_batches, xla)
@@ -196,6 +202,7 @@ def one_replica_alone(step):
     step.gradients = wrong
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "spoil, replicas, micro_batches",
     [(mean_of_replicas, 2, 1), (one_replica_alone, 2, 1), (first_micro_batch_alone, 1, 2)],
@@ -250,6 +257,7 @@ def test_xla_on_compiles_forward_and_gradients_with_bfloat16_products():
     assert {variable.value.dtype for variable in model.variables} == {tf.float32}
 
 
+@pytest.mark.thorough
 def test_float16_overflow_on_the_second_replica_alone_changes_nothing_on_either():
     model, step, strategy = new_step(2, precision="float16")
     assert step.loss_scale.numpy() == 2.0**15
@@ -349,6 +357,7 @@ def test_each_micro_batch_has_its_own_dropout():
     assert losses[3] == losses[0]
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_losses():
     def losses(seed):
         _, step, _ = new_step(hparams=DROPPING, seed=seed)
