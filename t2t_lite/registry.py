@@ -114,7 +114,7 @@ def problem_class(name: str) -> type[Problem]:
     return _lookup(_problems, "problem", name)[0]
 
 
-def problem(name: str, **given) -> Problem:
+def problem(name: str, /, **given) -> Problem:
     """The problem registered as `name`, with the given options (`raw_dir=...`).
 
     Raises UserError for an unknown name, and for an option that the problem does not have, or

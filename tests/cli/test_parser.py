@@ -55,9 +55,11 @@ def command(run, monkeypatch, capsys):
     return call
 
 
-@pytest.mark.parametrize("flags", [[], ["--unconstrained", "--beam_size=2", "--extra_length=20"]])
+@pytest.mark.parametrize(
+    "flags", [["--beam_size=3"], ["--unconstrained", "--beam_size=2", "--extra_length=20"]]
+)
 def test_one_tree_a_line_over_its_words(command, flags):
-    out = command(decoder.decode, "--beam_size=3", *flags)
+    out = command(decoder.decode, *flags)
     trees = out.split("\n")
     assert trees.pop() == "" and len(trees) == len(LINES)
     for line, tree in zip(LINES, trees):
