@@ -6,8 +6,9 @@
     at a quarter past three           um Viertel nach drei
     one euro twenty                   ein Euro zwanzig
 
-What is held out for dev and test is a composition, not a string: whoever is asked for 142 has never met 142, neither as
-a number nor in an ordinal, a year or a price, but has met each of its words. A model that only remembers fails.
+What is held out for dev and test is a composition, not a string: whoever is asked for 142 has never
+met 142, neither as a number nor in an ordinal, a year or a price, but has met each of its words. A
+model that only remembers fails.
 """
 
 import hashlib
@@ -213,7 +214,8 @@ def draw_time(draw: random.Random) -> Example:
     en_part, (de_part, hours) = draw.choice(list(DAY_PARTS.items()))
     if hour in hours:
         en, de = f"{en} {en_part}", f"{de} {de_part}"
-    # "half past three" is "halb vier": nothing else would tell a model which hour comes after three.
+    # "half past three" is "halb vier": nothing else would tell a model which hour comes after
+    # three.
     return Example(en, de, () if minute == 30 else (("time", hour, minute),))
 
 

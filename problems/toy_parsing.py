@@ -1,9 +1,12 @@
 """Parsing sentences of a small grammar of English: a task that needs no data.
 
-    (TOP (S (NP (DT the) (NN teacher)) (VP (VBD saw) (NP (NP (DT a) (NN map)) (PP (IN of) (NP (DT the) (NN park)))))) (. .)))
+    (TOP (S (NP (DT the) (NN teacher))
+            (VP (VBD saw) (NP (NP (DT a) (NN map)) (PP (IN of) (NP (DT the) (NN park)))))
+            (. .)))
 
-The attachment of a prepositional phrase, hard in real text, follows from the preposition here: `of` and `with` belong to the
-noun before, the others to the verb. So there is one right tree for each sentence, and 100 is within reach.
+The attachment of a prepositional phrase, hard in real text, follows from the preposition here: `of`
+and `with` belong to the noun before, the others to the verb. So there is one right tree for each
+sentence, and 100 is within reach.
 """
 
 import dataclasses
@@ -18,7 +21,7 @@ from t2t_lite.data.sources import Generated
 from t2t_lite.problem import Decoding
 from t2t_lite.registry import register_problem
 
-# A symbol -> its expansions, each as often chosen as it stands here; a symbol without any is a word.
+# A symbol -> its expansions, each chosen as often as it stands here; one without any is a word.
 GRAMMAR = {
     "S.": ["S .", "S .", "S .", "SBAR , S .", "WH SQ ?"],
     "S": ["NP VP", "NP VP", "NP VP", "NP ADVP VP", "S CC S"],
@@ -81,7 +84,8 @@ TAGS = {
 }
 WORDS = {
     "DT": "the a this that every no",
-    "NN": "teacher dog map park letter river garden train doctor house song ticket window child story bridge lamp friend",
+    "NN": "teacher dog map park letter river garden train doctor house song ticket window child "
+    "story bridge lamp friend",
     "NNS": "books trees boats cities people stones horses songs",
     "JJ": "old small green quiet strange happy long cold famous broken",
     "CD": "two three seven twelve",
@@ -119,7 +123,7 @@ def tree(random_: random.Random, symbol: str = "S.", depth: int = 0) -> str:
 
 
 def generate(split: str) -> Iterator[tuple[str, str]]:
-    """Yields (sentence, tree), no sentence twice, and none in two splits: a sentence's digest says which it belongs to."""
+    """Yields (sentence, tree), no sentence twice; a sentence's digest says which split it is in."""
     random_, seen = random.Random(split), set()
     while len(seen) < SIZES[split]:
         text = f"(TOP {tree(random_)})"
@@ -146,6 +150,7 @@ class ToyParsing(ParsingProblem):
     decoding = Decoding(beam_size=4, alpha=0.3, extra_length=100)
 
     def gold(self, split):
+        """The generated trees."""
         return Generated(
             lambda: generate(split),
             f"{SIZES[split]:,} sentences of a small grammar, {split}, version 1",

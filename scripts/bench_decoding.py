@@ -1,10 +1,13 @@
-"""Measures decoding: sentences/s of a trained run on a file, whole and one at a time, and of the paper's base sizes.
+"""Measures decoding: sentences/s of a trained run on a file, and of the paper's base sizes.
 
-python scripts/bench_decoding.py --output_dir RUN --input FILE [--ctranslate2 EXPORT/1 ...] [--opennmt ONMT_MAIN CONFIG]
+python scripts/bench_decoding.py --output_dir RUN --input FILE
+    [--ctranslate2 EXPORT/1 ...] [--opennmt ONMT_MAIN CONFIG]
 
-Start-up and the first pass, which traces the graphs, are not counted. Beside each figure stands the floor: the multiply-adds
-that the outputs need, divided by the machine's rate of matrix products in that precision. Peers, as columns of their own:
-exports of t2t-exporter --format=ctranslate2, and OpenNMT-tf in an environment of its own.
+The file is decoded whole, and some lines of it one at a time. Start-up and the first pass, which
+traces the graphs, are not counted. Beside each figure stands the floor: the multiply-adds that the
+outputs need, divided by the machine's rate of matrix products in that precision. Peers, as columns
+of their own: exports of t2t-exporter --format=ctranslate2, and OpenNMT-tf in an environment of its
+own.
 """
 
 import argparse
@@ -20,8 +23,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from t2t_lite.runtime import start_tensorflow
 from t2t_lite.config import PRECISIONS
+from t2t_lite.runtime import start_tensorflow
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -29,7 +32,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 BASE = dict(sentences=64, source=25, steps=50, vocabulary=32_768)
 
 
-def main():
+def flags() -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -62,7 +66,12 @@ def main():
         metavar=("ONMT_MAIN", "CONFIG"),
         help="OpenNMT-tf's command and a trained model",
     )
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    """Measures what the flags name, each in a process of its own."""
+    args = flags()
     lines = Path(args.input).read_text(encoding="utf-8").splitlines()
 
     some = lines[: args.alone]
@@ -100,7 +109,7 @@ def main():
 
 
 def in_a_process(function, *arguments):
-    """What the function returns in a process of its own: TensorFlow's threads are chosen once in each."""
+    """Calls the function in a new process: TensorFlow's threads are chosen once in each."""
     with multiprocessing.get_context("spawn").Pool(1) as process:
         return process.apply(function, arguments)
 
@@ -135,12 +144,14 @@ def alone(output_dir, lines, beam_size, precision):
 
 
 def timed(function, *arguments):
+    """(what the function returns, seconds)."""
     started = time.perf_counter()
     result = function(*arguments)
     return result, time.perf_counter() - started
 
 
 def report(name, sentences, seconds, floor=None):
+    """Prints one figure; `floor`: the seconds that the multiply-adds alone need."""
     ratio = f"  {seconds / floor:6.1f} times the floor" if floor else ""
     print(f"{name:46} {sentences / seconds:8.1f} sentences/s{ratio}", flush=True)
 
@@ -179,8 +190,9 @@ def count(h, vocabulary, source, target, beam_size) -> int:
 
 
 def base(beam_size, precision):
-    """(seconds, multiply-adds) of one batch, shared by the cores, through the untrained base model, all of whose outputs reach
-    their limit.
+    """(seconds, multiply-adds) of one batch, shared by the cores, through the untrained base model.
+
+    All of its outputs reach their limit.
     """
     workers = start_tensorflow(together=False)
     import numpy as np
@@ -219,7 +231,7 @@ def base(beam_size, precision):
         found, seconds = timed(search_all)
     if not (found[:, 0, -1] > 0).all():
         raise SystemExit(
-            "an output of the untrained model ended early: the figure would not be of that many steps"
+            "an output of the untrained model ended early: the figure would be of fewer steps"
         )
     return seconds, len(inputs) * count(
         h, BASE["vocabulary"], BASE["source"], BASE["steps"], beam_size
@@ -227,7 +239,7 @@ def base(beam_size, precision):
 
 
 def profile(translate):
-    """Prints the operations that most of the time goes to: their own time, without what they call, summed over threads."""
+    """Prints the operations that take most time, summed over threads, without what they call."""
     import tensorflow as tf
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -257,6 +269,7 @@ def profile(translate):
 
 
 def ctranslate2(folder, lines, some, beam_size):
+    """Measures an export: all `lines` at once, and `some` one at a time."""
     import ctranslate2
     import sentencepiece
 

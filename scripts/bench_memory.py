@@ -1,9 +1,11 @@
 """Measures what t2t-decoder takes: peak memory and speed, by beam size and length of the file.
 
-python scripts/bench_memory.py --output_dir RUN --input FILE [--beam_sizes 4 21] [--lines 1000 10000] [--words 164] [-- FLAGS]
+python scripts/bench_memory.py --output_dir RUN --input FILE
+    [--beam_sizes 4 21] [--lines 1000 10000] [--words 164] [-- FLAGS]
 
-Each row is a process of its own, start-up included in its memory and not in its speed. A file shorter than --lines starts
-anew. --words N: every line is N words of the file instead. What stands after -- goes to t2t-decoder.
+Each row is a process of its own, start-up included in its memory and not in its speed. A file
+shorter than --lines starts anew. --words N: every line is N words of the file instead. What stands
+after -- goes to t2t-decoder.
 """
 
 import argparse
@@ -17,6 +19,7 @@ from pathlib import Path
 
 
 def main():
+    """Prints a table: a row for each beam size and number of lines."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -39,6 +42,7 @@ def main():
 
 
 def lines(text: str, count: int, words: int | None) -> list[str]:
+    """`count` lines of the text, or lines of `words` words of it, over and over."""
     if words is None:
         return list(itertools.islice(itertools.cycle(text.splitlines()), count))
     endless = itertools.cycle(text.split())

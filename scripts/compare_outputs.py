@@ -1,12 +1,17 @@
-"""Do all ways to translate give the same? The Python API, t2t-decoder, a SavedModel where t2t_lite cannot be imported, t2t-server.
+"""Compares the outputs of all ways to translate: they should be the same.
 
-python scripts/compare_outputs.py --output_dir RUN --export_dir EXPORT --input FILE     # EXPORT: of the same run, a SavedModel
+python scripts/compare_outputs.py --output_dir RUN --export_dir EXPORT --input FILE
 
-Each gets the lines in batches of 1, 7 and 64, and all at once; t2t-decoder makes its own batches, and of one where that is asked
-for. Compared with the API on all of them, a text may differ only where the two best scores lie within 1e-4, and a score by
-1e-4. Prints what differs; exit code 1 for any other difference, and for more than --allowed lines.
+EXPORT is a SavedModel of the same run. The ways are the Python API, t2t-decoder, the SavedModel
+where t2t_lite cannot be imported, and t2t-server.
 
-With --ctranslate2 DIR/1 ... and --reference FILE also: how many lines of these exports are equal, and sacreBLEU of both.
+Each gets the lines in batches of 1, 7 and 64, and all at once; t2t-decoder makes its own batches,
+and of one where that is asked for. Compared with the API on all of them, a text may differ only
+where the two best scores lie within 1e-4, and a score by 1e-4. Prints what differs; exit code 1 for
+any other difference, and for more than --allowed lines.
+
+With --ctranslate2 DIR/1 ... and --reference FILE also: how many lines of these exports are equal,
+and sacreBLEU of both.
 """
 
 import argparse
@@ -34,7 +39,8 @@ for batch in json.load(sys.stdin):
 """
 
 
-def main():
+def flags() -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -69,9 +75,15 @@ def main():
     args = parser.parse_args()
     if args.ctranslate2 and not args.reference:
         parser.error("--ctranslate2 needs --reference")
+    return args
+
+
+def main():
+    """Compares each way with the Python API on all lines at once."""
+    args = flags()
 
     import t2t_lite
-    from t2t_lite.data.sources import read_lines
+    from t2t_lite.files import read_lines
 
     lines = list(read_lines(Path(args.input)))
     model = t2t_lite.load(args.output_dir)
@@ -84,10 +96,10 @@ def main():
             list(read_lines(Path(args.reference))),
         )
     failed = False
-    for flags in [], *([["--batch_tokens=1"]] if 1 in args.batch else []):
-        way = " ".join(["t2t-decoder", *flags])
+    for more in [], *([["--batch_tokens=1"]] if 1 in args.batch else []):
+        way = " ".join(["t2t-decoder", *more])
         failed |= not compare(
-            way, decoder(args.output_dir, args.input, flags), lines, wanted, args.allowed
+            way, decoder(args.output_dir, args.input, more), lines, wanted, args.allowed
         )
     for size in sorted({*args.batch, len(lines)}):
         batches = [lines[start : start + size] for start in range(0, len(lines), size)]
@@ -104,6 +116,7 @@ def main():
 
 
 def decoder(run: str, path: str, flags: list[str]) -> list[tuple[str, float]]:
+    """(text, score) of each line of the file by t2t-decoder."""
     command = [sys.executable, "-c", "from t2t_lite.cli.decoder import main; main()"]
     flags = ["--output_dir", run, "--input", path, "--format=jsonl", *flags]
     result = subprocess.run(
@@ -118,6 +131,7 @@ def decoder(run: str, path: str, flags: list[str]) -> list[tuple[str, float]]:
 
 
 def saved_model(export_dir: str, batches: list[list[str]]) -> list[tuple[str, float]]:
+    """(text, score) of each line by the newest SavedModel, in a process without t2t_lite."""
     folder = max(
         (path for path in Path(export_dir).iterdir() if path.name.isdecimal()),
         key=lambda path: int(path.name),
@@ -130,6 +144,7 @@ def saved_model(export_dir: str, batches: list[list[str]]) -> list[tuple[str, fl
 
 
 def server(export_dir: str, batches: list[list[str]]) -> list[tuple[str, float]]:
+    """(text, score) of each line by a t2t-server started for it, a request for each batch."""
     command = [
         sys.executable,
         "-c",
@@ -172,7 +187,8 @@ def compare(
         different += 1
         errors += text not in equal or abs(score - best.score) > TOLERANCE
         print(
-            f"  {line!r}: {text!r} {score:.6f}; expected {[(h.text, round(h.score, 6)) for h in hypotheses]}"
+            f"  {line!r}: {text!r} {score:.6f}; "
+            f"expected {[(h.text, round(h.score, 6)) for h in hypotheses]}"
         )
     print(
         f"{way}: {different} of {len(lines)} lines differ; scores by up to {largest:.1e}",

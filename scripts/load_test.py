@@ -1,11 +1,14 @@
-"""Many clients at once against a running t2t-server: is every answer right, how long do they wait, what does batching gain?
+r"""Tests a running t2t-server with many clients at once.
 
 t2t-server --export_dir models/ende &
-python scripts/load_test.py --model http://127.0.0.1:8501/v1/models/ende --input sentences.txt --clients 50 --seconds 60
+python scripts/load_test.py --model http://127.0.0.1:8501/v1/models/ende \
+    --input sentences.txt --clients 50 --seconds 60
 
-First the lines are sent one at a time, for the answers to compare with and the throughput without batching. Then each client sends
-one line after the other. An answer is wrong if its text differs or its score by more than 1e-4; anything else than status 200, a
-connection that ends included, is a lost one. Exit code 1 where there are such.
+Is every answer right, how long do the clients wait, and what does batching gain? First the lines
+are sent one at a time, for the answers to compare with and the throughput without batching. Then
+each client sends one line after the other. An answer is wrong if its text differs or its score by
+more than 1e-4; anything else than status 200, a connection that ends included, is a lost one. Exit
+code 1 where there are such.
 """
 
 import argparse
@@ -53,6 +56,7 @@ class Client:
         return json.loads(answer)["predictions"][0]
 
     def close(self) -> None:
+        """Ends the connection, if there is one; the next request opens another."""
         if self._streams:
             self._streams[1].close()
             self._streams = None
@@ -103,7 +107,8 @@ async def measure(model: str, lines: list[str], clients: int, duration: float) -
     seconds = sorted(second for found in await asyncio.gather(*tasks) for second in found)
     together = len(seconds) / (time.perf_counter() - started)
     print(
-        f"{clients} clients for {duration:g} s: {together:.1f} requests/s, {together / alone:.2f} times as many"
+        f"{clients} clients for {duration:g} s: {together:.1f} requests/s, "
+        f"{together / alone:.2f} times as many"
     )
     if len(seconds) > 1:
         p50, p99 = (
@@ -115,6 +120,7 @@ async def measure(model: str, lines: list[str], clients: int, duration: float) -
 
 
 def main():
+    """Exits with code 1 where an answer was wrong or lost."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

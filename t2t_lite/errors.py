@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Bad input. Its text is one line: the thing (file, line, value), what was expected, the nearest valid choice.
+    """Bad input. Its text is one line: the file or value, what was expected, the nearest choice.
 
     Commands print it and exit with code 2.
     """

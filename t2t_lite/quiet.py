@@ -7,7 +7,7 @@ import sys
 
 @contextlib.contextmanager
 def native_stderr_silenced():
-    """Sends file descriptor 2 to nowhere while the block runs. Python's own errors are raised as ever."""
+    """Discards what is written to file descriptor 2 while the block runs. Exceptions pass."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "w") as null:

@@ -1,8 +1,9 @@
-"""What all tests share: the backend, quiet logs, two CPU devices, and the real data where it is at hand."""
+"""What all tests share: the backend, quiet logs, two CPU devices, real data, and two exports."""
 
 import os
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -13,10 +14,12 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 def pytest_collection_finish():
-    """Two logical CPU devices for tests of several replicas: TensorFlow takes them only before it has run anything."""
-    if (
-        "tensorflow" in sys.modules
-    ):  # some test collected needs it; those that don't are not made to wait for it
+    """Two logical CPU devices for tests of several replicas.
+
+    TensorFlow takes them only before it has run anything.
+    """
+    # Some test collected needs it; those that don't are not made to wait for it.
+    if "tensorflow" in sys.modules:
         import tensorflow as tf
 
         cpu = tf.config.list_physical_devices("CPU")[0]
@@ -28,7 +31,39 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with real data and reference outputs, beside the checkout; a user's clone has none."""
+    """The folder with real data and reference outputs beside the checkout; a clone has none."""
     if not SHARED.is_dir():
         pytest.skip(f"no real data at {SHARED}")
     return SHARED
+
+
+class Exported(NamedTuple):
+    """An untrained run and its SavedModel, `folder`/1, with which it was compared."""
+
+    run: Any  # a Run, which would import TensorFlow
+    folder: Path
+
+
+@pytest.fixture(scope="session")
+def translator_export(tmp_path_factory) -> Exported:
+    from untrained import untrained_translator
+
+    return exported(untrained_translator, tmp_path_factory.mktemp("translator"), "numbers")
+
+
+@pytest.fixture(scope="session")
+def parser_export(tmp_path_factory) -> Exported:
+    from untrained import untrained_parser
+
+    return exported(untrained_parser, tmp_path_factory.mktemp("parser"), "parser")
+
+
+def exported(make_run, folder: Path, name: str) -> Exported:
+    """Makes a run as `folder`/run and exports it as `folder`/`name`/1."""
+    from untrained import SEARCH
+
+    from t2t_lite.export import saved_model
+
+    run = make_run(folder / "run")
+    saved_model.export(run, folder / name, **SEARCH)
+    return Exported(run, folder / name)

@@ -6,13 +6,13 @@ import sys
 
 import numpy as np
 import pytest
+from t2t_lite.problems.translation import TranslationProblem
 from untrained import untrained_run
 
 import t2t_lite
 from t2t_lite import registry
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 from t2t_lite.evaluation.metrics import ExactMatch
-from t2t_lite.problems.translation import TranslationProblem
 from t2t_lite.translator import Translator
 
 
@@ -137,7 +137,7 @@ def test_an_evaluation_applies_every_hook_of_the_problem(run, vocabularies, tran
 
 
 def test_python_uses_the_machine_as_the_command_does(run):
-    """Before TensorFlow runs, threads are set for batches side by side; after that it says what to do."""
+    """Before TensorFlow runs, threads are set for batches side by side; then it says what to do."""
     code = f"""
 import warnings, t2t_lite
 {{before}}

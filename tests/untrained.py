@@ -1,34 +1,48 @@
-"""A run directory whose model has learnt nothing, and an export of it: enough for the commands that read one."""
+"""Run directories whose models have learnt nothing, for what reads or exports a run."""
 
-from pathlib import Path
+import random
+from collections.abc import Callable
 
 import keras
-import pytest
 
+from t2t_lite import registry
 from t2t_lite.config import HParams
-from t2t_lite.data.tokenizer import EOS
+from t2t_lite.data.tokenizer import EOS, Vocabularies, Vocabulary
+from t2t_lite.models.transformer import Transformer
 from t2t_lite.run import Run
 from t2t_lite.training.checkpoints import arrays, model_variables, write_arrays
 
+WORDS = (
+    "a slow train climbs over two narrow bridges and nobody on board sees the snow on far roofs"
+).split()
+SIZES = dict(
+    num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8
+)
 
-def untrained_run(path, problem, vocabularies, *, ends: bool = False, **fields) -> Run:
-    """Writes a run with the averaged weights of a tiny model, always the same, whose outputs differ.
+SEARCH = dict(beam_size=3, alpha=0.8, extra_length=7)  # of the exports in conftest.py
 
-    They reach their limit of length unless `ends`, with which most of them end in EOS before, some at once. `fields`: other
-    fields of its hparams.
+
+def sentence(seed: int, length: int) -> str:
+    """Words by chance, always the same."""
+    return " ".join(random.Random(seed).choices(WORDS, k=length))
+
+
+def untrained_run(
+    path,
+    problem,
+    vocabularies,
+    *,
+    ends: bool = False,
+    alter: Callable[[Transformer], None] | None = None,
+    **fields,
+) -> Run:
+    """Writes a run with the averaged weights of a tiny model, always the same; its outputs differ.
+
+    They reach their limit of length unless `ends`, with which most of them end in EOS before, some
+    at once. `alter` changes the weights. `fields`: other fields of its hparams.
     """
     vocabularies.save(path)
-    hparams = HParams(
-        num_encoder_layers=1,
-        num_decoder_layers=2,
-        d_model=16,
-        d_ff=32,
-        num_heads=2,
-        d_k=8,
-        d_v=8,
-        **fields,
-    )
-    run = Run(path, problem, "none", hparams, seed=1)
+    run = Run(path, problem, "none", HParams(**SIZES | fields), seed=1)
     run.save()
     keras.utils.set_random_seed(3)
     model = run.new_model(vocabularies)
@@ -36,15 +50,30 @@ def untrained_run(path, problem, vocabularies, *, ends: bool = False, **fields) 
     if ends:
         shift = model.decoder.layers[-1].feed_forward_residual.layer_norm.beta
         shift.assign(3.5 * model.target_embedding.embeddings[EOS])
+    if alter:
+        alter(model)
     write_arrays(run.averaged, arrays(model_variables(model)), {"step": 0})
     return run
 
 
-def untrained_export(folder, run: Run, **search) -> Path:
-    """Exports a run as `folder`/1 without comparing it with the decoder, and returns `folder`."""
-    from t2t_lite.export import saved_model
+def untrained_translator(path) -> Run:
+    """A run of spelled_numbers_ende that knows `sentence`'s words."""
+    registry.load_plugins()
+    vocabulary = Vocabulary.train([sentence(i, 12) for i in range(300)], 340)
+    problem = registry.problem("spelled_numbers_ende")
+    vocabularies = Vocabularies(vocabulary, vocabulary, shared=True)
+    return untrained_run(path, problem, vocabularies, ends=True)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(saved_model, "_check", lambda *_: None)
-        saved_model.export(run, folder, **search)
-    return folder
+
+def untrained_parser(path) -> Run:
+    """A run of toy_parsing, whose model is given the next word."""
+    registry.load_plugins()
+    problem = registry.problem("toy_parsing")
+    pairs = [problem.example(*pair) for pair, _ in zip(problem.source("train").pairs(), range(200))]
+    source, target = ([pair[side] for pair in pairs] for side in (0, 1))
+    vocabularies = Vocabularies(
+        Vocabulary.train(source, 420),
+        Vocabulary.train(target, None, model_type="word"),
+        shared=False,
+    )
+    return untrained_run(path, problem, vocabularies, ends=True, next_word="given")

@@ -269,7 +269,7 @@ def _draw(number: int, text: str, problem, folder: str) -> None:
 
 def _lines(path: str) -> Iterator[str]:
     """The lines of a file, or of stdin for `-`, as sources read them."""
-    from t2t_lite.data.sources import decode_lines, read_lines
+    from t2t_lite.files import decode_lines, read_lines
 
     return decode_lines(sys.stdin.buffer, "stdin") if path == "-" else read_lines(Path(path))
 

@@ -8,6 +8,7 @@ from t2t_lite.cli import arguments
 from t2t_lite.cli.arguments import log
 from t2t_lite.config import PRECISIONS
 from t2t_lite.errors import UserError
+from t2t_lite.malloc import keep_freed_memory
 from t2t_lite.runtime import start_tensorflow
 
 
@@ -104,6 +105,7 @@ def train() -> None:
     path = Path(args.output_dir or f"runs/{problem.name}-{args.hparams}").expanduser()
     run = Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir)
     run.check_resumable()
+    keep_freed_memory()
     start_tensorflow()
 
     import keras

@@ -1,1 +1,1 @@
-"""Raw strings to padded batches."""
+"""Data: sources of raw pairs, sub-word vocabularies, and the batches made of them."""

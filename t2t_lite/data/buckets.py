@@ -29,32 +29,63 @@ def fit_buckets(
 ) -> list[Bucket]:
     """Chooses at most `num_buckets` shapes that leave the least padding.
 
-    The shapes are nested: each has at least the lengths of the one before on both sides, and a pair goes to the first
-    that holds it. The last holds every pair of at most `max_length` a side.
+    The shapes are nested: each has at least the lengths of the one before on both sides, and a pair
+    goes to the first that holds it. The last holds every pair of at most `max_length` a side.
 
     Args:
         lengths: int [N, 2], sub-words of source and target of each pair, EOS included.
         batch_tokens: bound on replicas * micro_batches * rows * max(S, T).
+        replicas: devices that share an update.
+        micro_batches: parts that each device takes its share in, one after the other.
+        max_length: sub-words; longer pairs are not trained on.
+        num_buckets: shapes at most.
 
-    Raises UserError where `batch_tokens` is too small for one row of `max_length` in each micro-batch.
+    Raises UserError where `batch_tokens` is too small for one row of `max_length` in each
+    micro-batch.
 
     """
     slices = replicas * micro_batches
     if slices * max_length > batch_tokens:
         raise UserError(
-            f"batch_tokens={batch_tokens}: too small for one pair of max_length={max_length} in each of {replicas} "
-            f"replicas x {micro_batches} micro-batches; expected batch_tokens of at least {slices * max_length}, or "
-            f"max_length of at most {batch_tokens // slices}"
+            f"batch_tokens={batch_tokens}: too small for one pair of max_length={max_length} in "
+            f"each of {replicas} replicas x {micro_batches} micro-batches; expected batch_tokens "
+            f"of at least {slices * max_length}, or max_length of at most {batch_tokens // slices}"
         )
     shapes = _least_padding(lengths[(lengths <= max_length).all(axis=1)], max_length, num_buckets)
     return [Bucket(batch_tokens // (slices * max(s, t)), s, t) for s, t in shapes]
 
 
-def _least_padding(lengths: np.ndarray, max_length: int, num_buckets: int) -> list[tuple[int, int]]:
-    """The chain of shapes (S, T), ending in (max_length, max_length), that pads to the fewest tokens.
+def bucket_numbers(buckets: list[Bucket], lengths: np.ndarray) -> np.ndarray:
+    """int [N]: the first of nested buckets that each pair fits, len(buckets) where none.
 
-    A dynamic programme over a grid of candidate shapes. With n(q) the number of pairs that fit shape q and w(q) = S + T
-    its width, the k shapes that end in q pad to f_k(q) = min over p inside q of f_{k-1}(p) + (n(q) - n(p)) w(q) tokens.
+    Args:
+        buckets: smallest first, as `fit_buckets` returns them.
+        lengths: int [N, 2], sub-words of source and target.
+
+    """
+    source, target = ([b.source_length for b in buckets], [b.target_length for b in buckets])
+    # The buckets are nested, so a pair's is the larger of the two that its sides need.
+    return np.maximum(
+        np.searchsorted(source, lengths[:, 0]), np.searchsorted(target, lengths[:, 1])
+    )
+
+
+def rounded_length(length: int) -> int:
+    """`length` rounded up to 16, 24, 32, 48, 64, 96, ...: two to each doubling.
+
+    So lines of any lengths have few shapes, of which at most a third is padding (from 17 on).
+    """
+    power = 1 << max(length - 1, 15).bit_length()
+    between = power * 3 // 4
+    return between if 16 < length <= between else power
+
+
+def _least_padding(lengths: np.ndarray, max_length: int, num_buckets: int) -> list[tuple[int, int]]:
+    """The chain of shapes (S, T), the last (max_length, max_length), that leaves the least padding.
+
+    A dynamic programme over a grid of candidate shapes. With n(q) the number of pairs that fit
+    shape q and w(q) = S + T its width, the k shapes that end in q pad to f_k(q) = min over p inside
+    q of f_{k-1}(p) + (n(q) - n(p)) w(q) tokens.
     """
     sides = [_candidates(lengths[:, side], max_length) for side in (0, 1)]
     places = [np.searchsorted(ends, lengths[:, side]) for side, ends in enumerate(sides)]
@@ -85,7 +116,7 @@ def _least_padding(lengths: np.ndarray, max_length: int, num_buckets: int) -> li
 
 
 def _tight(fitting: np.ndarray) -> np.ndarray:
-    """bool, as `fitting`: whether fewer pairs fit any smaller shape of the grid. Other shapes only add padding."""
+    """bool, as `fitting`: whether fewer pairs fit any smaller shape. Others only add padding."""
     tight = fitting > 0
     tight[1:] &= fitting[1:] > fitting[:-1]
     tight[:, 1:] &= fitting[:, 1:] > fitting[:, :-1]
@@ -93,7 +124,7 @@ def _tight(fitting: np.ndarray) -> np.ndarray:
 
 
 def _candidates(lengths: np.ndarray, max_length: int) -> np.ndarray:
-    """Lengths that cut the corpus into parts of about equally many tokens; `max_length` is the last."""
+    """Lengths that cut the corpus into parts of about as many tokens; the last is `max_length`."""
     counts = np.bincount(lengths, minlength=max_length + 1)
     tokens = np.cumsum(counts * np.arange(max_length + 1))
     ends = np.searchsorted(tokens, tokens[-1] * np.arange(1, _CANDIDATES) / (_CANDIDATES - 1))

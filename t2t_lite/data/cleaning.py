@@ -14,8 +14,8 @@ class Cleaned(Source):
     """A filtered copy of another source, written once to a folder of its own below `folder`.
 
     Args:
-        max_length_ratio: pairs are dropped whose longer side has more than this times the words of the shorter, and
-            pairs with an empty side. None keeps them.
+        max_length_ratio: pairs are dropped whose longer side has more than this times the words of
+            the shorter, and pairs with an empty side. None keeps them.
         drop_duplicates: of equal pairs only the first is kept.
 
     """
@@ -33,22 +33,26 @@ class Cleaned(Source):
             return f"{self.source}, cleaned"
         counts = self._counts()
         return (
-            f"{self.source}, cleaned: of {counts['read']:,} pairs {counts['duplicates']:,} duplicates and "
-            f"{counts['lopsided']:,} of too different lengths dropped"
+            f"{self.source}, cleaned: of {counts['read']:,} pairs {counts['duplicates']:,} "
+            f"duplicates and {counts['lopsided']:,} of too different lengths dropped"
         )
 
     def fingerprint(self):
+        """Of the other source and what is dropped."""
         return digest(
             self.source.fingerprint(), str(self.max_length_ratio), str(self.drop_duplicates)
         )
 
     def pairs(self):
+        """The pairs that are left."""
         return self._copy().pairs()
 
     def dataset(self):
+        """The pairs that are left, read in TensorFlow."""
         return self._copy().dataset()
 
     def check(self):
+        """Writes the copy if need be, and returns its number of pairs."""
         if not self.folder.is_dir():
             self.source.check()  # so that nothing is written for a corpus that cannot be read
         self._copy()
@@ -88,9 +92,8 @@ class Cleaned(Source):
                     counts["lopsided"] += 1
                 else:
                     for file, text in zip((inputs, targets), pair):
-                        file.write(
-                            text.replace("\n", " ").encode() + b"\n"
-                        )  # a data set's text may hold line ends
+                        # A data set's text may hold line ends.
+                        file.write(text.replace("\n", " ").encode() + b"\n")
         return counts
 
     def _lopsided(self, source: str, target: str) -> bool:

@@ -1,6 +1,7 @@
 """The pipeline: raw strings -> sub-word ids -> buckets by length -> padded batches [R, M, B, S].
 
-R replicas, M micro-batches, B rows, S source length, T target length. Ids are int32; after EOS a row is filled with PAD.
+R replicas, M micro-batches, B rows, S source length, T target length. Ids are int32; after EOS a
+row is filled with PAD.
 """
 
 import dataclasses
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.buckets import Bucket, fit_buckets
+from t2t_lite.data.buckets import Bucket, bucket_numbers, fit_buckets, rounded_length
 from t2t_lite.data.sources import Source, untuned
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import UserError
@@ -35,12 +36,15 @@ class Batch:
 class TrainingBatches:
     """An endless stream of batches, the same for the same (seed, epoch, index).
 
-    Each epoch shuffles the pairs anew and holds each pair once, except those longer than `max_length`, which are dropped
-    and counted. Only an epoch's last batch may have empty rows (all PAD).
+    Each epoch shuffles the pairs anew and holds each pair once, except those longer than
+    `max_length`, which are dropped and counted. Only an epoch's last batch may have empty rows (all
+    PAD).
 
     Args:
-        buckets: nested shapes, smallest first, as `fit_buckets` makes them; the last holds any pair up to `max_length`.
-        start_epoch, start_batch: where to begin. What comes before in that epoch is read, but not yielded.
+        buckets: nested shapes, smallest first, as `fit_buckets` makes them; the last holds any pair
+            up to `max_length`.
+        start_epoch, start_batch: where to begin. What comes before in that epoch is read, but not
+            yielded.
 
     """
 
@@ -77,7 +81,8 @@ class TrainingBatches:
                     yield Batch(inputs.reshape(shapes[0]), targets.reshape(shapes[1]), epoch, index)
             if self.dropped == self.pairs:
                 raise UserError(
-                    f"{self.source}: all {self.pairs:,} pairs are longer than max_length={self.max_length}"
+                    f"{self.source}: all {self.pairs:,} pairs are longer than "
+                    f"max_length={self.max_length}"
                 )
             epoch, first = epoch + 1, 0
 
@@ -85,23 +90,21 @@ class TrainingBatches:
         """Yields (int32 [R*M*B, S], int32 [R*M*B, T])."""
         self.pairs = self.dropped = 0
         rows = np.prod(self.slices)
-        piles = [_Pile(rows * bucket.rows, bucket) for bucket in self.buckets]
-        ends = [[b.source_length for b in self.buckets], [b.target_length for b in self.buckets]]
+        parts = [_PartBatch(rows * bucket.rows, bucket) for bucket in self.buckets]
         chunks = _shuffled(self.source.dataset(), self.seed, epoch)
         for ids, lengths in _encoded(
             chunks, self.vocabularies, self.max_length
         ).as_numpy_iterator():
-            # The buckets are nested, so a pair's bucket is the larger of the two that its sides need.
-            bucket = np.maximum(*(np.searchsorted(ends[side], lengths[side]) for side in (0, 1)))
-            bucket[np.maximum(*lengths) > self.max_length] = len(piles)
+            bucket = bucket_numbers(self.buckets, np.stack(lengths, axis=1))
+            bucket[np.maximum(*lengths) > self.max_length] = len(parts)
             self.pairs += len(bucket)
-            self.dropped += np.count_nonzero(bucket == len(piles))
-            for pile, which in zip(piles, _groups(bucket, len(piles))):
-                yield from pile.add(ids[0][which], ids[1][which])
-        yield from _merge(piles)
+            self.dropped += np.count_nonzero(bucket == len(parts))
+            for part, which in zip(parts, _groups(bucket, len(parts))):
+                yield from part.add(ids[0][which], ids[1][which])
+        yield from _merge(parts)
 
 
-class _Pile:
+class _PartBatch:
     """Rows of one bucket, until there are enough for a batch."""
 
     def __init__(self, capacity: int, bucket: Bucket):
@@ -114,7 +117,7 @@ class _Pile:
         self.rows = 0
 
     def add(self, *sides: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Adds rows, int32 [n, >= S] and [n, >= T] or narrower, and yields the batches that become full."""
+        """Adds rows, int32 [n, any S] and [n, any T], and yields the batches that become full."""
         start, total = 0, len(sides[0])
         while start < total:
             count = min(self.capacity - self.rows, total - start)
@@ -129,22 +132,22 @@ class _Pile:
                 yield batch
 
 
-def _merge(piles: list[_Pile]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Batches what an epoch left over, the longest first; a shorter pair fits a longer one's bucket."""
-    for place in reversed(range(len(piles))):
-        pile = piles[place]
-        for shorter in reversed(piles[:place]):
-            if not 0 < pile.rows < pile.capacity:
+def _merge(parts: list[_PartBatch]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Batches an epoch's rest, the longest first; a shorter pair fits a longer one's bucket."""
+    for place in reversed(range(len(parts))):
+        part = parts[place]
+        for shorter in reversed(parts[:place]):
+            if not 0 < part.rows < part.capacity:
                 break
-            count = min(pile.capacity - pile.rows, shorter.rows)
+            count = min(part.capacity - part.rows, shorter.rows)
             shorter.rows -= count
             moved = [side[shorter.rows : shorter.rows + count] for side in shorter.sides]
-            full = list(pile.add(*moved))
+            full = list(part.add(*moved))
             for side in moved:
                 side[:] = 0
             yield from full
-        if pile.rows:
-            yield tuple(pile.sides)
+        if part.rows:
+            yield tuple(part.sides)
 
 
 def _groups(bucket: np.ndarray, count: int) -> list[np.ndarray]:
@@ -154,7 +157,7 @@ def _groups(bucket: np.ndarray, count: int) -> list[np.ndarray]:
 
 
 def _shuffled(pairs: tf.data.Dataset, seed: int, epoch: int) -> tf.data.Dataset:
-    """Chunks of (string [n], string [n]), shuffled within blocks of the corpus, so that memory is bounded.
+    """Chunks of (string [n], string [n]), shuffled within blocks of the corpus to bound memory.
 
     Stateless random numbers, unlike `Dataset.shuffle`, do not depend on TensorFlow's global seed.
     """
@@ -173,7 +176,7 @@ def _shuffled(pairs: tf.data.Dataset, seed: int, epoch: int) -> tf.data.Dataset:
 def _encoded(
     chunks: tf.data.Dataset, vocabularies: Vocabularies, max_length: int
 ) -> tf.data.Dataset:
-    """Chunks of ((int32 [n, S], int32 [n, T]), (int64 [n], int64 [n])): ids cut to `max_length`, and whole lengths."""
+    """Chunks of (ids, lengths) of both sides: int32 [n, S] cut to `max_length`; int64 [n]."""
 
     def encode(*texts):
         ragged = [
@@ -206,11 +209,12 @@ def eval_batches(
     """Batches of every pair, however long, in few shapes.
 
     Yields:
-        inputs int32 [R, 1, B, S], targets int32 [R, 1, B, T = S] and the lines' numbers, int64 [R, 1, B], from 0, where -1
-        marks an empty row. R * B * S <= batch_tokens unless single lines are longer.
+        inputs int32 [R, 1, B, S], targets int32 [R, 1, B, T = S] and the lines' numbers, int64 [R,
+        1, B], from 0, where -1 marks an empty row. R * B * S <= batch_tokens unless single lines
+        are longer.
 
     """
-    piles: dict[int, _Pile] = {}
+    parts: dict[int, _PartBatch] = {}
     numbers: dict[int, list[int]] = {}
 
     def cut(length, inputs, targets):
@@ -226,23 +230,13 @@ def eval_batches(
             v.encode_lines([text])[0]
             for v, text in zip((vocabularies.source, vocabularies.target), pair)
         ]
-        length = _eval_length(max(map(len, rows)))
-        if length not in piles:
+        length = rounded_length(max(map(len, rows)))
+        if length not in parts:
             rows_each = max(1, batch_tokens // (replicas * length))
-            piles[length] = _Pile(replicas * rows_each, Bucket(rows_each, length, length))
+            parts[length] = _PartBatch(replicas * rows_each, Bucket(rows_each, length, length))
         numbers.setdefault(length, []).append(number)
-        for batch in piles[length].add(*(np.array([row], np.int32) for row in rows)):
+        for batch in parts[length].add(*(np.array([row], np.int32) for row in rows)):
             yield cut(length, *batch)
-    for length, pile in piles.items():
-        if pile.rows:
-            yield cut(length, *pile.sides)
-
-
-def _eval_length(length: int) -> int:
-    """`length` rounded up to 16, 24, 32, 48, 64, 96, ...: two shapes to each doubling, at most a third of it padding."""
-    power = 16
-    while power < length:
-        if length <= power * 3 // 2:
-            return power * 3 // 2
-        power *= 2
-    return power
+    for length, part in parts.items():
+        if part.rows:
+            yield cut(length, *part.sides)

@@ -1,30 +1,30 @@
 """Sources: the raw examples of one split, as pairs of strings, streamed in a fixed order.
 
-A source reads a little at a time, so memory does not grow with the corpus. TensorFlow is imported only when a
-`tf.data.Dataset` is asked for.
+A source reads a little at a time, so memory does not grow with the corpus. TensorFlow is imported
+only when a `tf.data.Dataset` is asked for.
 """
 
-import difflib
-import gzip
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from t2t_lite.errors import UserError
+from t2t_lite.files import file_identity, is_gzip, read_lines
 
 SPLITS = ("train", "dev", "test")
-DATA_DIR = "t2t_data"  # downloads, cleaned copies and vocabularies, unless the user says otherwise
+# Where downloads, cleaned copies and vocabularies go unless the user says otherwise.
+DATA_DIR = "t2t_data"
 _CHUNK = 1024  # pairs handed from Python to TensorFlow at once
 _KEPT = 200  # chunks at most that are kept in memory, some 60 MB
 
 
 class MissingSplit(UserError):
-    """The problem has no examples for this split: nothing was named, or the folder lacks the files."""
+    """The problem has no examples for this split: no file was named, or the folder lacks it."""
 
 
 class Source:
-    """Raw (input, target) examples. A subclass gives `pairs` and `fingerprint`; the rest follows."""
+    """Raw (input, target) examples. A subclass defines `pairs` and `fingerprint`."""
 
     _kept: list | None = None  # all chunks of `dataset`, where they are few
 
@@ -37,7 +37,10 @@ class Source:
         raise NotImplementedError
 
     def check(self) -> int:
-        """Reads everything once and returns the number of pairs. Raises UserError for what cannot be read."""
+        """Reads everything once and returns the number of pairs.
+
+        Raises UserError for what cannot be read, and if there is nothing.
+        """
         count = sum(1 for _ in self.pairs())
         if not count:
             raise UserError(f"{self}: the corpus is empty; expected at least one pair")
@@ -46,7 +49,7 @@ class Source:
     def dataset(self):
         """The examples as a tf.data.Dataset of (input, target), two scalar strings of UTF-8 bytes.
 
-        Of up to 204,800 pairs it keeps what it read, for the epochs to come: trees take a millisecond each to read.
+        Up to 204,800 pairs are kept in memory for later epochs: a tree takes a millisecond to read.
         """
         import numpy as np
         import tensorflow as tf
@@ -71,7 +74,7 @@ class Source:
 
 
 class TextFiles(Source):
-    """Two line-aligned text files, plain or `.gz`. Only LF and CR LF end a line; CR is never part of one."""
+    """Two line-aligned text files, plain or `.gz`. A line ends in LF; CR is never part of it."""
 
     def __init__(self, input_path, target_path):
         self.paths = Path(input_path), Path(target_path)
@@ -80,6 +83,7 @@ class TextFiles(Source):
         return f"{self.paths[0]} and {self.paths[1]}"
 
     def pairs(self):
+        """The lines side by side. Raises UserError where one file has more than the other."""
         ended = object()
         count = 0
         sides = [read_lines(path) for path in self.paths]
@@ -90,24 +94,27 @@ class TextFiles(Source):
                     for line, side in zip(pair, sides)
                 ]
                 raise UserError(
-                    f"unequal line counts: {self.paths[0]} has {counts[0]:,}, {self.paths[1]} has {counts[1]:,}; "
-                    "expected line-aligned files"
+                    f"unequal line counts: {self.paths[0]} has {counts[0]:,}, "
+                    f"{self.paths[1]} has {counts[1]:,}; expected line-aligned files"
                 )
             count += 1
             yield pair
 
     def dataset(self):
+        """The same, read in TensorFlow."""
         import tensorflow as tf
 
-        # TextLineDataset reads without Python's lock; like `read_lines`, it ends lines at LF and leaves CR out.
+        # TextLineDataset reads without Python's lock; like `read_lines`, it ends lines at LF and
+        # leaves CR out.
         return tf.data.Dataset.zip(
             *(
-                tf.data.TextLineDataset(str(p), compression_type="GZIP" if _is_gzip(p) else "")
+                tf.data.TextLineDataset(str(p), compression_type="GZIP" if is_gzip(p) else "")
                 for p in self.paths
             )
         )
 
     def fingerprint(self):
+        """Of the files' paths, sizes and times."""
         return digest(*(file_identity(path) for path in self.paths))
 
 
@@ -121,20 +128,23 @@ class TsvFile(Source):
         return str(self.path)
 
     def pairs(self):
+        """The lines' columns. Raises UserError for a line without exactly one tab."""
         for number, line in enumerate(read_lines(self.path), 1):
             columns = line.split("\t")
             if len(columns) != 2:
                 raise UserError(
-                    f"{self.path}:{number}: {len(columns) - 1} tabs; expected input, one tab, target"
+                    f"{self.path}:{number}: {len(columns) - 1} tabs; "
+                    "expected input, one tab, target"
                 )
             yield columns[0], columns[1]
 
     def fingerprint(self):
+        """Of the file's path, size and time."""
         return digest(file_identity(self.path))
 
 
 class Generated(Source):
-    """Examples made by a function; `key` says which, and changes when the function's output does."""
+    """Examples made by a function; `key` names it, and changes when the function's output does."""
 
     def __init__(self, function: Callable[[], Iterator[tuple[str, str]]], key: str):
         self.function = function
@@ -144,14 +154,16 @@ class Generated(Source):
         return self.key
 
     def pairs(self):
+        """What the function yields, called anew."""
         return iter(self.function())
 
     def fingerprint(self):
+        """Of the key."""
         return digest(self.key)
 
 
 class TfdsTranslation(Source):
-    """One split of a translation data set of TensorFlow Datasets, such as `wmt14_translate/de-en`."""
+    """One split of a translation set of TensorFlow Datasets, such as `wmt14_translate/de-en`."""
 
     def __init__(
         self, name: str, split: str, input_language: str, target_language: str, data_dir=None
@@ -165,6 +177,7 @@ class TfdsTranslation(Source):
         return f"TFDS {self.name}, split {self.split}"
 
     def dataset(self):
+        """The examples in TensorFlow. Downloads and prepares them where that has not been done."""
         import tensorflow_datasets as tfds
 
         try:
@@ -182,14 +195,17 @@ class TfdsTranslation(Source):
         )
 
     def pairs(self):
+        """The examples of `dataset`, decoded."""
         for source, target in self.dataset().as_numpy_iterator():
             yield source.decode(), target.decode()
 
     def check(self):
+        """The number of pairs, which TFDS mostly knows without reading them."""
         count = int(self.dataset().cardinality())
         return count if count > 0 else super().check()  # negative where unknown
 
     def fingerprint(self):
+        """Of the data set's name, the split and the languages."""
         return digest(self.name, self.split, *self.languages)
 
 
@@ -203,20 +219,24 @@ class Reversed(Source):
         return f"{self.source}, reversed"
 
     def pairs(self):
+        """(target, input) of each pair."""
         return ((target, source) for source, target in self.source.pairs())
 
     def check(self):
+        """The other source's check."""
         return self.source.check()
 
     def dataset(self):
+        """The other source's dataset, swapped in TensorFlow."""
         return _map(self.source.dataset(), lambda source, target: (target, source))
 
     def fingerprint(self):
+        """Another than the other source's."""
         return digest("reversed", self.source.fingerprint())
 
 
 class Mapped(Source):
-    """Another source whose pairs go through a function; `key` changes when what the function does changes."""
+    """Another source whose pairs go through a function; `key` changes when the function does."""
 
     def __init__(self, source: Source, function: Callable[[str, str], tuple[str, str]], key: str):
         self.source = source
@@ -227,9 +247,11 @@ class Mapped(Source):
         return str(self.source)
 
     def pairs(self):
+        """The function's result for each pair."""
         return (self.function(*pair) for pair in self.source.pairs())
 
     def fingerprint(self):
+        """Of the key and the other source."""
         return digest("mapped", self.key, self.source.fingerprint())
 
 
@@ -254,14 +276,15 @@ class Filtered(Source):
 
 
 def _map(examples, function):
-    """A dataset's examples through an elementwise `function`, many at a time: seven times as fast as one by one."""
+    """A dataset after an elementwise `function`, in batches: seven times as fast as one by one."""
     return examples.batch(_CHUNK).map(function).unbatch()
 
 
 def untuned(examples):
-    """A tf.data.Dataset without TensorFlow's tuner, which sleeps for up to a minute: the end of an iterator waits until it wakes.
+    """A tf.data.Dataset without TensorFlow's tuner.
 
-    Every other epoch of a small corpus began 45 seconds late.
+    The tuner sleeps for up to a minute, and the end of an iterator waits until it wakes: every
+    other epoch of a small corpus began 45 seconds late.
     """
     import tensorflow as tf
 
@@ -273,54 +296,3 @@ def untuned(examples):
 def digest(*parts: str) -> str:
     """12 hexadecimal digits that change when any of the parts does."""
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
-
-
-def missing_file(path: Path) -> UserError:
-    """The error for a file that is not there, naming the nearest ones in its folder."""
-    return UserError(f"no such file: {path}; {nearest_files(path.parent, path.name)}")
-
-
-def nearest_files(folder: Path, name: str) -> str:
-    """`nearest in FOLDER: a, b`: the files of `folder` whose names are nearest to `name`."""
-    if not folder.is_dir():
-        return f"no such folder: {folder}"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[:6]
-    return f"nearest in {folder}: {', '.join(near)}" if near else f"{folder} holds no files"
-
-
-def _is_gzip(path: Path) -> bool:
-    return path.suffix == ".gz"
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, plain or `.gz`. Raises UserError naming file and line for what is not UTF-8."""
-    if not path.is_file():
-        raise missing_file(path)
-    try:
-        with gzip.open(path) if _is_gzip(path) else open(path, "rb") as file:
-            yield from decode_lines(file, str(path))
-    except (OSError, EOFError) as error:
-        raise UserError(
-            f"{path}: cannot be read ({error}); expected {'gzip' if _is_gzip(path) else 'text'}"
-        ) from None
-
-
-def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Lines of UTF-8 bytes as text. Only LF ends a line, CR is never part of one; `name` is for the error."""
-    for number, line in enumerate(lines, 1):
-        try:
-            yield line.rstrip(b"\n").replace(b"\r", b"").decode()
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{name}:{number}: byte 0x{line[error.start]:02x} at position {error.start + 1} "
-                "is not UTF-8; expected UTF-8 text"
-            ) from None
-
-
-def file_identity(path: Path) -> str:
-    """A text that changes when the file does. Raises UserError for a missing one."""
-    if not path.is_file():
-        raise missing_file(path)
-    status = path.stat()
-    return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"

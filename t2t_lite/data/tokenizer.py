@@ -1,7 +1,8 @@
 """Sub-word vocabularies: SentencePiece models, trained, stored, and run in the graph or in Python.
 
-Lossless: text decodes to itself, byte for byte, since normalisation is the identity, every space counts and unknown
-characters are spelled in bytes. The one exception is a literal U+2581, SentencePiece's mark of a space.
+Lossless: text decodes to itself, byte for byte, since normalisation is the identity, every space
+counts and unknown characters are spelled in bytes. The one exception is a literal U+2581,
+SentencePiece's mark of a space.
 """
 
 import dataclasses
@@ -17,16 +18,12 @@ import tensorflow as tf
 import tensorflow_text
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer
 
-from t2t_lite.data.sources import missing_file
 from t2t_lite.errors import UserError
-from t2t_lite.files import replacing
+from t2t_lite.files import missing_file, replacing
 from t2t_lite.quiet import native_stderr_silenced
 
-PAD, EOS, UNK = (
-    0,
-    1,
-    2,
-)  # no BOS: the decoder's shifted input starts with PAD, whose embedding is zero
+# No BOS: the decoder's shifted input starts with PAD, whose embedding is zero.
+PAD, EOS, UNK = 0, 1, 2
 _SPACE = "\u2581"  # SentencePiece's mark of a space
 _SAMPLE = 1_000_000  # sentences that a vocabulary is trained on at most
 
@@ -34,8 +31,8 @@ _SAMPLE = 1_000_000  # sentences that a vocabulary is trained on at most
 class Vocabulary:
     """A SentencePiece model with pad 0, EOS 1 and UNK 2.
 
-    `encode` and `decode` are graph operations on batches of strings, `encode_lines` and `decode_lines` the same in
-    Python. Every encoded text ends in EOS.
+    `encode` and `decode` are graph operations on batches of strings, `encode_lines` and
+    `decode_lines` the same in Python. Every encoded text ends in EOS.
     """
 
     def __init__(self, proto: bytes):
@@ -65,11 +62,16 @@ class Vocabulary:
         """Learns `size` sub-words from a seeded sample of at most `sample` sentences.
 
         Args:
+            sentences: lines of text, one or both sides' of a corpus.
             size: sub-words, the special ones included; None for `word`, which keeps all.
-            model_type: SentencePiece's: `bpe`, `unigram`, or `word`: what stands between spaces is never split.
+            model_type: SentencePiece's: `bpe`, `unigram`, or `word`: what stands between spaces is
+                never split.
+            seed: of the sample.
+            sample: sentences kept in memory.
             user_symbols: texts that always are one sub-word.
 
-        Raises UserError for a size that the sentences do not allow, naming the nearest that they do.
+        Raises UserError for a size that the sentences do not allow, naming the nearest that they
+        do.
 
         """
         model = io.BytesIO()
@@ -98,7 +100,10 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path) -> "Vocabulary":
-        """Reads a SentencePiece model. Raises UserError for anything else, and for other ids of pad, EOS and UNK."""
+        """Reads a SentencePiece model.
+
+        Raises UserError for anything else, and for other ids of pad, EOS and UNK.
+        """
         path = Path(path)
         if not path.is_file():
             raise missing_file(path)
@@ -114,7 +119,8 @@ class Vocabulary:
         ids = processor.pad_id(), processor.eos_id(), processor.unk_id()
         if ids != (PAD, EOS, UNK):
             raise UserError(
-                f"{path}: pad, EOS and UNK have the ids {', '.join(map(str, ids))}; expected {PAD}, {EOS}, {UNK} "
+                f"{path}: pad, EOS and UNK have the ids {', '.join(map(str, ids))}; "
+                f"expected {PAD}, {EOS}, {UNK} "
                 f"(spm_train --pad_id={PAD} --eos_id={EOS} --unk_id={UNK} --bos_id=-1)"
             )
         return cls(proto)
@@ -130,7 +136,7 @@ class Vocabulary:
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """int32 [B, T] -> string [B]: the text before each row's first EOS, pads left out. In the graph."""
+        """int32 [B, T] -> string [B]: each row's text to its first EOS, no pads. In the graph."""
         # Not tensorflow-text's operation, which loses a text's leading spaces.
         before_eos = tf.cumsum(tf.cast(ids == EOS, tf.int32), axis=1) == 0
         texts = tf.strings.reduce_join(
@@ -138,9 +144,8 @@ class Vocabulary:
         )
         if self._begins_with_space:
             texts = tf.strings.regex_replace(texts, r"\A ", "")
-        return tf.strings.unicode_transcode(
-            texts, "UTF-8", "UTF-8"
-        )  # for bytes that make no character
+        # Bytes that make no character become U+FFFD.
+        return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
         """What `encode` does, in Python."""
@@ -148,7 +153,8 @@ class Vocabulary:
 
     def decode_lines(self, ids: Iterable[Sequence[int]]) -> list[str]:
         """What `decode` does, in Python."""
-        # Not SentencePiece's decoding, which replaces bytes that make no character by other rules than the graph can.
+        # Not SentencePiece's decoding, which replaces bytes that make no character by other rules
+        # than the graph can.
         texts = (b"".join(self._bytes[i] for i in _before_eos(row)) for row in ids)
         return [
             (text.removeprefix(b" ") if self._begins_with_space else text).decode(errors="replace")
@@ -193,8 +199,8 @@ class Vocabularies:
 class _ModelResource(tf.saved_model.experimental.TrackableResource):
     """The model as a resource of the graph, shared under a name of its own.
 
-    The one that tensorflow-text makes belongs to a cached kernel and is gone after the next `tf.random.set_seed`, which
-    empties TensorFlow's cache of kernels.
+    The one that tensorflow-text makes belongs to a cached kernel and is gone after the next
+    `tf.random.set_seed`, which empties TensorFlow's cache of kernels.
     """
 
     def __init__(self, proto: bytes):

@@ -1,18 +1,22 @@
-"""Beam search (section 6.1) over an abstract step function: pure tensor operations, so it runs in a graph, under XLA and
-on any device.
+"""Beam search (section 6.1) over an abstract step function: pure tensor operations, so it runs in a
+graph, under XLA and on any device.
 
-A row of the batch is one sentence; it has W *alive* hypotheses that still grow and W *finished* ones that ended in EOS.
-Each step extends every alive hypothesis by every symbol and keeps the best 2W extensions: those that end in EOS compete
-for a place among the finished, the best W others are the next alive. At most W of the 2W can end in EOS, so W remain.
+A row of the batch is one sentence; it has W *alive* hypotheses that still grow and W *finished*
+ones that ended in EOS. Each step extends every alive hypothesis by every symbol and keeps the best
+2W extensions: those that end in EOS compete for a place among the finished, the best W others are
+the next alive. At most W of the 2W can end in EOS, so W remain.
 
-Hypotheses are ranked by `log_prob / length_penalty`. A row is done when no alive hypothesis can still enter its n best,
-or at its own limit. A hypothesis that reaches the limit is cut there, without EOS; such ones are returned, best first,
-only for places that no finished hypothesis takes. Rows share nothing but the loop: none depends on the others.
+Hypotheses are ranked by `log_prob / length_penalty`. A row is done when no alive hypothesis can
+still enter its n best, or at its own limit. A hypothesis that reaches the limit is cut there,
+without EOS; such ones are returned, best first, only for places that no finished hypothesis takes.
+Rows share nothing but the loop: none depends on the others.
 
-Under XLA all shapes are static, and the loop runs until the last row is done. Otherwise it runs in stages: each begins by
-leaving out the rows that are done, and with caches just long enough for its steps, since each step reads and writes them whole.
+Under XLA all shapes are static, and the loop runs until the last row is done. Otherwise it runs in
+stages: each begins by leaving out the rows that are done, and with caches just long enough for its
+steps, since each step reads and writes them whole.
 
-Shapes: B batch, W beam width, C candidates, L maximal output length, P prefix length, V vocabulary, N n_best.
+Shapes: B batch, W beam width, C candidates, K symbols per hypothesis, L maximal output length,
+P prefix length, V vocabulary, N n_best.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,11 +27,13 @@ import tensorflow as tf
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
 
 # (ids int32 [B, W], position int32 [], memory, cache) -> (logits float32 [B, W, V], cache)
-# `ids`: the symbols at `position - 1`, PAD at position 0. Tensors of `memory` and `cache` begin with [B].
+# `ids`: the symbols at `position - 1`, PAD at position 0. Tensors of `memory` and `cache` begin
+# with [B].
 Step = Callable[[tf.Tensor, tf.Tensor, Any, Any], tuple[tf.Tensor, Any]]
 
-# (ids int32 [B, W], position int32 [], grammar) -> (bool [B, W, V]: the symbols that may come at `position`, grammar)
-# `ids` as for Step; tensors of `grammar` begin with [B, W]. `decoding.constraint` makes one.
+# (ids int32 [B, W], position int32 [], grammar) -> (bool [B, W, V], grammar)
+# The symbols that may come at `position`; `ids` as for Step; tensors of `grammar` begin with
+# [B, W]. `decoding.constraint` makes one.
 Allow = Callable[[tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
 
 _NONE = float("-inf")  # log probability and score of a place that no hypothesis has taken
@@ -40,6 +46,20 @@ class Hypotheses(NamedTuple):
     ids: tf.Tensor  # int32 [B, N, L], EOS kept, PAD after it
     log_probs: tf.Tensor  # float32 [B, N], -inf: fewer than N hypotheses exist
     scores: tf.Tensor  # float32 [B, N], log_probs / length_penalty
+
+
+class _Search(NamedTuple):
+    """What is the same for all rows and steps; described at `beam_search`."""
+
+    step: Step
+    beam_size: int
+    alpha: float
+    max_length: int | tf.Tensor
+    allow: Allow | None
+    forbidden: Sequence[int]
+    n_best: int
+    candidates: int
+    reorder: Callable[[Any, tf.Tensor], Any]
 
 
 class _Rows(NamedTuple):
@@ -63,8 +83,17 @@ class _State(NamedTuple):
     grammar: Any  # nest of [B, W, ...], what says which symbols may come next
 
 
+class _Extensions(NamedTuple):
+    """The best extensions of a row's alive hypotheses by one symbol, best first."""
+
+    ids: tf.Tensor  # int32 [B, C, L]
+    log_probs: tf.Tensor  # float32 [B, C]
+    ends: tf.Tensor  # bool [B, C], the symbol is EOS
+    parents: tf.Tensor  # int32 [B, C], which alive hypothesis it extends
+
+
 def length_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
-    """((5 + length) / 6)^alpha of Wu et al. (2016), the reference [38] of section 6.1; length counts EOS."""
+    """((5 + length) / 6)^alpha of Wu et al. (2016), [38] in section 6.1; length counts EOS."""
     return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** alpha
 
 
@@ -90,116 +119,50 @@ def beam_search(
 
     Args:
         step: gives the logits of the next symbol.
-        memory: nest of constants, [B, ...]; handed to `step`, never tiled over beams and never reordered.
+        memory: nest of constants, [B, ...]; handed to `step`, never tiled over beams and never
+            reordered.
         cache: nest of what `step` carries along, [B, ...].
         beam_size: W. With 1 the search is greedy.
         alpha: exponent of the length penalty, at least 0.
         limits: int32 [B], how many symbols a row's output may have, EOS included.
         max_length: L, bounds all limits; may be a tensor where `grow` is given.
-        prefix: int32 [B, P], what each row's output must begin with, PAD after its end; all PAD: anything. Its symbols
-            count in the log probability as the model sees them.
+        prefix: int32 [B, P], what each row's output must begin with, PAD after its end; all PAD:
+            anything. Its symbols count in the log probability as the model sees them.
         allow: says which symbols may come next; None: all.
         grammar: nest of what `allow` carries along, [B, W, ...]; reordered over W after each step.
-        forbidden: ids never generated. They, and what is not allowed, keep their share of probability, so that scores are
-            the model's own.
+        forbidden: ids never generated. They, and what is not allowed, keep their share of
+            probability, so that scores are the model's own.
         n_best: N, at most W. The first of n are the same for every n.
-        candidates: C, extensions kept at each step. Default 2W; 1 for W = 1, where a second one would keep growing
-            beside an EOS that was the most probable symbol, and "greedy" would not be argmax.
-        reorder: (cache, parents int32 [B, W]) -> the cache after each alive hypothesis has become the continuation of its parent.
-            None: its tensors are [B, W, ...], to be gathered over W.
-        grow: adds room for STAGE more positions to the cache, which has none at the start. None: the cache has room for all,
-            shapes are static, as XLA needs them.
+        candidates: C, extensions kept at each step. Default 2W; 1 for W = 1, where a second one
+            would keep growing beside an EOS that was the most probable symbol, and "greedy" would
+            not be argmax.
+        reorder: (cache, parents int32 [B, W]) -> the cache after each alive hypothesis has become
+            the continuation of its parent. None: its tensors are [B, W, ...], gathered over W.
+        grow: adds room for STAGE more positions to the cache, which has none at the start. None:
+            the cache has room for all, shapes are static, as XLA needs them.
 
     """
-    candidates = candidates or (2 * beam_size if beam_size > 1 else 1)
+    search = _Search(
+        step, beam_size, alpha, max_length, allow, forbidden, n_best,
+        candidates=candidates or (2 * beam_size if beam_size > 1 else 1),
+        reorder=reorder or _take_from_each,
+    )  # fmt: skip
     batch = size(limits, 0)
     prefix = tf.zeros([batch, 1], tf.int32) if prefix is None else prefix
     rows = _Rows(memory, tf.minimum(limits, max_length), prefix)
+    state = _initial_state(search, rows, batch, cache, grammar)
+    if grow:
+        return _search_in_stages(search, rows, state, grow)
+    _, state = _run(search, tf.constant(0), rows, state, max_length)
+    return _best(search, rows, state)
 
-    def extend(position: tf.Tensor, rows: _Rows, state: _State) -> _State:
-        last = state.alive_ids[:, :, tf.maximum(position - 1, 0)]  # [B, W]; all PAD at position 0
-        logits, cache = step(last, position, rows.memory, state.cache)
-        allowed, grammar = allow(last, position, state.grammar) if allow else (None, state.grammar)
-        log_probs, symbols = _best_symbols(
-            logits, allowed, candidates, forbidden, rows.prefix, position
-        )  # [B, W, K] each
 
-        # The best C of the W * K extensions.
-        width = log_probs.shape[2]
-        log_probs = tf.reshape(
-            state.alive_log_probs[:, :, None] + log_probs, [-1, beam_size * width]
-        )
-        log_probs, index = tf.math.top_k(log_probs, candidates)  # [B, C]
-        symbols = _take(tf.reshape(symbols, [-1, beam_size * width]), index)
-        parents = index // width
-        at_position = tf.range(max_length) == position
-        ids = tf.where(
-            at_position, symbols[:, :, None], _take(state.alive_ids, parents)
-        )  # [B, C, L]
-        length = position + 1
-        ends = symbols == EOS
-
-        # Finished: the old ones and those that end now. Old ones come first, so that they win ties.
-        scores = log_probs / length_penalty(length, alpha)
-        scores = tf.where(ends & ~state.done[:, None], scores, _NONE)
-        finished_scores, index = tf.math.top_k(
-            tf.concat([state.finished_scores, scores], 1), beam_size
-        )
-        finished_ids = _take(tf.concat([state.finished_ids, ids], 1), index)
-        finished_log_probs = _take(tf.concat([state.finished_log_probs, log_probs], 1), index)
-
-        # Alive: the others. Rows that are done stay as they were.
-        alive_log_probs, index = tf.math.top_k(tf.where(ends, _NONE, log_probs), beam_size)
-        alive_log_probs = tf.where(state.done[:, None], state.alive_log_probs, alive_log_probs)
-        alive_ids = tf.where(state.done[:, None, None], state.alive_ids, _take(ids, index))
-        if beam_size > 1:
-            parents = _take(parents, index)
-            cache, grammar = (reorder or _reorder)(cache, parents), _reorder(grammar, parents)
-
-        # Log probabilities only fall, so this is the best score that an alive hypothesis can still reach.
-        bound = alive_log_probs[:, 0] / length_penalty(rows.limits, alpha)
-        done = state.done | (finished_scores[:, n_best - 1] >= bound) | (length >= rows.limits)
-        return _State(
-            alive_ids,
-            alive_log_probs,
-            finished_ids,
-            finished_log_probs,
-            finished_scores,
-            done,
-            cache,
-            grammar,
-        )
-
-    def run(position: tf.Tensor, rows: _Rows, state: _State, steps) -> tuple[tf.Tensor, _State]:
-        """At most so many steps, fewer where all rows are done before."""
-        return tf.while_loop(
-            lambda position, state: ~tf.reduce_all(state.done),
-            lambda position, state: (position + 1, extend(position, rows, state)),
-            (position, state),
-            maximum_iterations=steps,
-        )
-
-    def best(rows: _Rows, state: _State) -> Hypotheses:
-        # Place n: the n-th finished one, or, where there are only F < n, the (n - F)-th of those cut at the limit.
-        count = tf.reduce_sum(
-            tf.cast(state.finished_scores > _NONE, tf.int32), axis=1, keepdims=True
-        )  # F: [B, 1]
-        place = tf.range(n_best)[None, :]
-        index = tf.where(
-            place < count, place, beam_size + place - count
-        )  # [B, N] into finished + alive
-        cut_scores = state.alive_log_probs / length_penalty(rows.limits, alpha)[:, None]
-        return Hypotheses(
-            _take(tf.concat([state.finished_ids, state.alive_ids], 1), index),
-            _take(tf.concat([state.finished_log_probs, state.alive_log_probs], 1), index),
-            _take(tf.concat([state.finished_scores, cut_scores], 1), index),
-        )
-
-    no_ids = tf.zeros([batch, beam_size, max_length], tf.int32)
-    none = tf.fill([batch, beam_size], _NONE)
-    start = _State(
+def _initial_state(search: _Search, rows: _Rows, batch, cache: Any, grammar: Any) -> _State:
+    """One empty hypothesis a row; W equal ones would stay equal."""
+    no_ids = tf.zeros([batch, search.beam_size, search.max_length], tf.int32)
+    none = tf.fill([batch, search.beam_size], _NONE)
+    return _State(
         alive_ids=no_ids,
-        # One empty hypothesis; W equal ones would stay equal.
         alive_log_probs=tf.concat([tf.zeros([batch, 1]), none[:, 1:]], 1),
         finished_ids=no_ids,
         finished_log_probs=none,
@@ -208,28 +171,117 @@ def beam_search(
         cache=cache,
         grammar=grammar,
     )
-    if grow is None:
-        _, end = run(tf.constant(0), rows, start, max_length)
-        return best(rows, end)
+
+
+def _run(search: _Search, position, rows: _Rows, state: _State, steps) -> tuple[tf.Tensor, _State]:
+    """At most so many steps, fewer where all rows are done before -> (position, state)."""
+    return tf.while_loop(
+        lambda position, state: ~tf.reduce_all(state.done),
+        lambda position, state: (position + 1, _advance(search, position, rows, state)),
+        (position, state),
+        maximum_iterations=steps,
+    )
+
+
+def _advance(search: _Search, position: tf.Tensor, rows: _Rows, state: _State) -> _State:
+    """One step: extends the alive hypotheses and sorts what comes of it into finished and alive."""
+    new, cache, grammar = _extend(search, position, rows, state)
+    length = position + 1
+    state = _finish(search, length, state, new)
+
+    # Alive: what does not end. Rows that are done stay as they were.
+    going_on = tf.where(new.ends, _NONE, new.log_probs)
+    alive_log_probs, index = tf.math.top_k(going_on, search.beam_size)
+    alive_log_probs = tf.where(state.done[:, None], state.alive_log_probs, alive_log_probs)
+    alive_ids = tf.where(state.done[:, None, None], state.alive_ids, _take(new.ids, index))
+    if search.beam_size > 1:
+        parents = _take(new.parents, index)  # [B, W]
+        cache, grammar = search.reorder(cache, parents), _take_from_each(grammar, parents)
+
+    # Log probabilities only fall, so this is the best score an alive hypothesis can still reach.
+    bound = alive_log_probs[:, 0] / length_penalty(rows.limits, search.alpha)  # [B]
+    beaten = state.finished_scores[:, search.n_best - 1] >= bound
+    return state._replace(
+        alive_ids=alive_ids,
+        alive_log_probs=alive_log_probs,
+        done=state.done | beaten | (length >= rows.limits),
+        cache=cache,
+        grammar=grammar,
+    )
+
+
+def _extend(
+    search: _Search, position: tf.Tensor, rows: _Rows, state: _State
+) -> tuple[_Extensions, Any, Any]:
+    """The best C of all extensions, and cache and grammar, in the order of the alive hypotheses."""
+    last = state.alive_ids[:, :, tf.maximum(position - 1, 0)]  # [B, W]; all PAD at position 0
+    logits, cache = search.step(last, position, rows.memory, state.cache)  # [B, W, V]
+    allowed, grammar = None, state.grammar
+    if search.allow:
+        allowed, grammar = search.allow(last, position, grammar)  # [B, W, V]
+    log_probs, symbols = _best_symbols(search, logits, allowed, rows.prefix, position)  # [B, W, K]
+
+    width = log_probs.shape[2]
+    log_probs = state.alive_log_probs[:, :, None] + log_probs
+    log_probs = tf.reshape(log_probs, [-1, search.beam_size * width])  # [B, W * K]
+    log_probs, index = tf.math.top_k(log_probs, search.candidates)  # [B, C]
+    symbols = _take(tf.reshape(symbols, [-1, search.beam_size * width]), index)  # [B, C]
+    parents = index // width
+    at_position = tf.range(search.max_length) == position  # [L]
+    ids = tf.where(at_position, symbols[:, :, None], _take(state.alive_ids, parents))  # [B, C, L]
+    return _Extensions(ids, log_probs, symbols == EOS, parents), cache, grammar
+
+
+def _finish(search: _Search, length: tf.Tensor, state: _State, new: _Extensions) -> _State:
+    """The best W of the finished ones and of those that end now; old ones first: they win ties."""
+    scores = new.log_probs / length_penalty(length, search.alpha)  # [B, C]
+    scores = tf.where(new.ends & ~state.done[:, None], scores, _NONE)
+    scores, index = tf.math.top_k(tf.concat([state.finished_scores, scores], 1), search.beam_size)
+    return state._replace(
+        finished_ids=_take(tf.concat([state.finished_ids, new.ids], 1), index),
+        finished_log_probs=_take(tf.concat([state.finished_log_probs, new.log_probs], 1), index),
+        finished_scores=scores,
+    )
+
+
+def _best(search: _Search, rows: _Rows, state: _State) -> Hypotheses:
+    """Place n: the n-th finished one, or of F < n finished the (n - F)-th cut at the limit."""
+    finished = tf.cast(state.finished_scores > _NONE, tf.int32)
+    count = tf.reduce_sum(finished, axis=1, keepdims=True)  # F: [B, 1]
+    place = tf.range(search.n_best)[None, :]
+    index = tf.where(place < count, place, search.beam_size + place - count)  # [B, N]
+    cut_scores = state.alive_log_probs / length_penalty(rows.limits, search.alpha)[:, None]
+    return Hypotheses(
+        _take(tf.concat([state.finished_ids, state.alive_ids], 1), index),
+        _take(tf.concat([state.finished_log_probs, state.alive_log_probs], 1), index),
+        _take(tf.concat([state.finished_scores, cut_scores], 1), index),
+    )
+
+
+def _search_in_stages(search: _Search, rows: _Rows, state: _State, grow: Callable) -> Hypotheses:
+    """Stages of STAGE steps, each of the rows that are not done, until all are."""
 
     def stage(position, numbers, rows, state, found):
         going = tf.where(~state.done)[:, 0]
         numbers, rows, state = tf.nest.map_structure(
             lambda tensor: tf.gather(tensor, going), (numbers, rows, state)
         )
-        position, state = run(position, rows, state._replace(cache=grow(state.cache)), STAGE)
+        state = state._replace(cache=grow(state.cache))
+        position, state = _run(search, position, rows, state, STAGE)
         found = [
-            tf.tensor_scatter_nd_update(*pair)
-            for pair in zip(found, [numbers[:, None]] * 3, best(rows, state))
+            tf.tensor_scatter_nd_update(all_rows, numbers[:, None], of_these)
+            for all_rows, of_these in zip(found, _best(search, rows, state), strict=True)
         ]
         return position, numbers, rows, state, Hypotheses(*found)
 
-    variables = (tf.constant(0), tf.range(batch), rows, start, best(rows, start))
+    grown = state._replace(cache=grow(grow(state.cache)))
+    numbers = tf.range(size(rows.limits, 0))  # which rows are left
+    variables = (tf.constant(0), numbers, rows, state, _best(search, rows, state))
     *_, found = tf.while_loop(
         lambda position, numbers, rows, state, found: ~tf.reduce_all(state.done),
         stage,
         variables,
-        shape_invariants=_shapes_of_stages(variables, start._replace(cache=grow(grow(cache)))),
+        shape_invariants=_shapes_of_stages(variables, grown),
     )
     return found
 
@@ -245,15 +297,16 @@ def _shapes_of_stages(variables: tuple, grown: _State) -> tuple:
 
 
 def _best_symbols(
-    logits, allowed, count, forbidden, prefix, position
+    search: _Search, logits, allowed, prefix, position
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Log probabilities and ids [B, W, K] of the `count` best symbols after each hypothesis, best first.
+    """Log probabilities and ids [B, W, K] of the C best symbols after each hypothesis, best first.
 
-    K is larger than `count` by the number of forbidden ids, which stay in with -inf: masking K symbols is cheaper than
-    masking V. For the same reason only K of the V log probabilities are computed.
+    K is larger than C by the number of forbidden ids, which stay in with -inf: masking K symbols is
+    cheaper than masking V. For the same reason only K of the V log probabilities are computed.
     """
-    candidates = logits if allowed is None else tf.where(allowed, logits, _NONE)
-    values, symbols = _top_k(candidates, min(count + len(forbidden), logits.shape[2]))
+    forbidden, vocabulary = search.forbidden, logits.shape[2]
+    choices = logits if allowed is None else tf.where(allowed, logits, _NONE)
+    values, symbols = top_k(choices, min(search.candidates + len(forbidden), vocabulary))
     maximum = values[:, :, :1] if allowed is None else tf.reduce_max(logits, axis=2, keepdims=True)
     normaliser = log_sum_exp(logits, maximum)
     for symbol in forbidden:
@@ -267,17 +320,18 @@ def _best_symbols(
     return values - normaliser, symbols
 
 
-def _top_k(tensor: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """tf.math.top_k of [B, W, V], several times as fast for a large V: only the k groups with the largest maxima are searched."""
+def top_k(tensor: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """tf.math.top_k of [B, W, V], several times as fast for a large V.
+
+    Only the k groups of symbols with the largest maxima are searched.
+    """
     outer, symbols = [size(tensor, 0), size(tensor, 1)], tensor.shape[2]
     group = next((divisor for divisor in (64, 50, 40, 32, 25) if symbols % divisor == 0), symbols)
     if symbols // group <= 2 * k:
         return tf.math.top_k(tensor, k)
     groups = tf.reshape(tensor, [*outer, symbols // group, group])
     _, chosen = tf.math.top_k(tf.reduce_max(groups, axis=3), k)
-    chosen = tf.sort(
-        chosen, axis=2
-    )  # so that of equal values the first symbol wins, as it does in top_k
+    chosen = tf.sort(chosen, axis=2)  # of equal values the first symbol wins, as in tf.math.top_k
     few = tf.reshape(tf.gather(groups, chosen, axis=2, batch_dims=2), [*outer, k * group])
     values, index = tf.math.top_k(few, k)
     return values, tf.gather(chosen, index // group, axis=2, batch_dims=2) * group + index % group
@@ -289,7 +343,7 @@ def log_sum_exp(logits: tf.Tensor, maximum: tf.Tensor) -> tf.Tensor:
 
 
 def prefix_symbol(prefix: tf.Tensor, position: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The symbol of each row's prefix at `position`, and whether there is one: int32 [B], bool [B]."""
+    """Each row's prefix at `position`: its symbol, int32 [B], and whether it has one, bool [B]."""
     length = size(prefix, 1)
     symbol = tf.where(position < length, prefix[:, tf.minimum(position, length - 1)], PAD)
     return symbol, symbol != PAD
@@ -301,7 +355,7 @@ def size(tensor: tf.Tensor, axis: int) -> int | tf.Tensor:
     return tf.shape(tensor)[axis] if static is None else static
 
 
-def _reorder(nest: Any, parents: tf.Tensor) -> Any:
+def _take_from_each(nest: Any, parents: tf.Tensor) -> Any:
     return tf.nest.map_structure(lambda tensor: _take(tensor, parents), nest)
 
 

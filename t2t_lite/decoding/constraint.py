@@ -1,9 +1,11 @@
-"""A grammar that the search obeys: well-formed brackets over exactly the words of the input, as a mask in the graph.
+"""A grammar that the search obeys: well-formed brackets over exactly the input's words.
 
-An output is a sequence of opening brackets, word symbols and closing brackets. What may come next follows from the brackets
-that are open, the words that remain and the symbols that remain up to the limit:
+It is a mask in the graph. An output is a sequence of opening brackets, word symbols and closing
+brackets. What may come next follows from the brackets that are open, the words that remain and the
+symbols that remain up to the limit:
 
-    opening   while words remain, and while the limit leaves room to place them and to close every bracket
+    opening   while words remain, and while the limit leaves room to place them and to close every
+              bracket
     word      while words remain
     closing   the innermost open bracket's, unless that is still empty
     EOS       when no word remains and no bracket is open
@@ -44,7 +46,7 @@ class Brackets:
     def start(
         self, inputs: tf.Tensor, limits: tf.Tensor, beam_size: int
     ) -> tuple[Callable, dict[str, Any]]:
-        """inputs int32 [B, S], limits int32 [B] -> `allow` and `grammar`, as `beam_search` takes them."""
+        """Inputs int32 [B, S], limits int32 [B] -> `allow` and `grammar` of `beam_search`."""
         shape = [size(inputs, 0), beam_size]
         words = tf.reduce_sum(
             tf.cast(tf.gather(np.array(self.begins_word), inputs), tf.int32), axis=1

@@ -1,6 +1,7 @@
-"""BLEU and chrF as sacreBLEU computes them, and BLEU as papers of 2017 quoted it for English-German.
+"""BLEU and chrF by sacreBLEU, and BLEU as papers of 2017 quoted it for English-German.
 
-Each function takes the hypotheses and one or more lists of references, line by line, and returns a Score.
+Each function takes the hypotheses and one or more lists of references, line by line, and returns a
+Score.
 """
 
 import re
@@ -11,7 +12,7 @@ from t2t_lite.errors import UserError, unknown
 
 
 class Score(NamedTuple):
-    """A figure from 0 to 100, its details in a line, and the signature that says how it was computed."""
+    """A figure from 0 to 100, its details in a line, and the signature of how it was computed."""
 
     value: float
     text: str
@@ -27,7 +28,10 @@ def corpus_bleu(
     lowercase: bool = False,
     tokenize: str = "13a",
 ) -> Score:
-    """sacreBLEU of detokenised lines. Raises UserError for a `tokenize` that sacreBLEU does not know or cannot load."""
+    """sacreBLEU of detokenised lines.
+
+    Raises UserError for a `tokenize` that sacreBLEU does not know or cannot load.
+    """
     from sacrebleu.metrics import BLEU
 
     _check_not_empty(hypotheses)
@@ -53,11 +57,12 @@ def corpus_chrf(
 def compound_split_bleu(
     hypotheses: Sequence[str], *references: Sequence[str], lowercase: bool = False
 ) -> Score:
-    """BLEU over Moses' tokens with German compounds split at hyphens: the figure that papers of 2017 quoted.
+    """BLEU over Moses' tokens with German compounds split at hyphens, as in papers of 2017.
 
-    It does what tensor2tensor's get_ende_bleu.sh did with the hypotheses, to both sides: replace-unicode-punctuation,
-    tokenizer -l de (escaping on, hyphens left alone), `rich-text` -> `rich ##AT##-##AT## text`, then multi-bleu, which
-    smooths nothing. Usually above sacreBLEU, and not to be compared with it.
+    It does what tensor2tensor's get_ende_bleu.sh did with the hypotheses, to both sides:
+    replace-unicode-punctuation, tokenizer -l de (escaping on, hyphens left alone), `rich-text` ->
+    `rich ##AT##-##AT## text`, then multi-bleu, which smooths nothing. Usually above sacreBLEU, and
+    not to be compared with it.
     """
     import sacremoses
     from sacrebleu.metrics import BLEU
@@ -88,7 +93,8 @@ def _check_not_empty(hypotheses) -> None:
         raise UserError("no lines to score; expected at least one")
 
 
-# Moses' replace-unicode-punctuation.perl, rule by rule. It leaves German opening quotes (U+201E) as they are.
+# Moses' replace-unicode-punctuation.perl, rule by rule. It leaves German opening quotes (U+201E) as
+# they are.
 _PUNCTUATION = str.maketrans(
     "，、”“《》」「∶：；？！（）【】〈〉％～━’０１２３４５６７８９",
     ',,""""""::;?!()[]<>%~-\'0123456789',

@@ -1,16 +1,21 @@
 """Labelled bracketing: predicted trees against gold ones, figure by figure as EVALB prints them.
 
-EVALB (Sekine and Collins 1997, with Ellis's correction of 2006) is the program behind the figures that papers report.
+EVALB (Sekine and Collins 1997, with Ellis's correction of 2006) is the program behind the figures
+that papers report.
 
-- Deleted: a word whose tag is one of `delete_labels`, on each side by its own tag, so punctuation with a wrong tag stays and
-  makes the sides differ in length. A constituent with such a label goes without its words, and so does one without words.
-  If the lengths differ, quotation marks that one side alone has deleted are put back there (`quote_labels`).
-- A bracket is a constituent that is left (tags are none): its span over the words left, and its label up to the first `-` or
-  `=`, so NP for NP-SBJ-1 and nothing at all for -LRB-.
-- Matched: equal in span and label, each bracket once: of two equal ones in gold and three predicted, two match.
-- Crossing: a predicted bracket that overlaps some gold one without either of them holding the other.
-- Status 0: in the totals. 1, error: the words left differ, or the brackets do not pair up; in the second case the line shows
-  figures where there are as many words, but the totals leave it out too. 2, skip: the prediction has no words left.
+- Deleted: a word whose tag is one of `delete_labels`, on each side by its own tag, so punctuation
+  with a wrong tag stays and makes the sides differ in length. A constituent with such a label goes
+  without its words, and so does one without words. If the lengths differ, quotation marks that one
+  side alone has deleted are put back there (`quote_labels`).
+- A bracket is a constituent that is left (tags are none): its span over the words left, and its
+  label up to the first `-` or `=`, so NP for NP-SBJ-1 and nothing at all for -LRB-.
+- Matched: equal in span and label, each bracket once: of two equal ones in gold and three
+  predicted, two match.
+- Crossing: a predicted bracket that overlaps some gold one without either of them holding the
+  other.
+- Status 0: in the totals. 1, error: the words left differ, or the brackets do not pair up; in the
+  second case the line shows figures where there are as many words, but the totals leave it out too.
+  2, skip: the prediction has no words left.
 
 Where EVALB is limited to 200 words, 200 brackets and 5,000 bytes a tree, this is not.
 """
@@ -51,7 +56,7 @@ _COUNTS = "matched", "gold", "predicted", "crossing", "words", "correct_tags"
 
 
 class Summary(NamedTuple):
-    """Totals of many sentences; the figures are percentages, but for average_crossing, and 0 where there is nothing."""
+    """Totals of many sentences. Rates are percentages, 0 where there is nothing to count."""
 
     sentences: int
     errors: int
@@ -61,7 +66,7 @@ class Summary(NamedTuple):
     precision: float
     f1: float
     complete_match: float
-    average_crossing: float
+    average_crossing: float  # brackets a sentence
     no_crossing: float
     two_or_less_crossing: float
     tagging_accuracy: float
@@ -81,10 +86,14 @@ def score_lines(
     gold_tags: bool = False,
     names: tuple[str, str] = ("gold", "predicted"),
 ) -> SentenceScore:
-    """Scores a line of a predicted file against that of a gold file, either of which may be empty or broken.
+    """Scores a line of a predicted file against that of a gold file; either may be empty or broken.
 
     Args:
-        gold_tags: give the predicted words the gold tags first, where there are as many words (traces not counted).
+        gold: bracketed tree, as EVALB reads it.
+        predicted: bracketed tree.
+        parameters: what is deleted and what counts as equal.
+        gold_tags: give the predicted words the gold tags first, where there are as many words
+            (traces not counted).
         names: what errors call the two lines. Unreadable is raised, the others are in the score.
 
     """
@@ -99,12 +108,14 @@ def score_lines(
 def bracketing(
     hypotheses: Sequence[str], references: Sequence[str], gold_tags: bool = True
 ) -> dict[str, float]:
-    """The figures of trees, a line of text each, with COLLINS's parameters; the leaves have the gold tags or their own.
+    """The figures of trees, a line of text each, with COLLINS's parameters.
 
-    Percentages, but for `crossing`, the average number of crossing brackets; those ending in `_40` are about sentences of at
-    most 40 words. `tagging_accuracy` comes with their own tags only. `valid` is the percentage of hypotheses that the others are
-    about: EVALB leaves out those whose words differ from the reference's, whose brackets don't pair up, or that are empty.
-    Raises UserError if there are no lines.
+    `gold_tags`: the words get the gold tags; otherwise they keep their own. Percentages, but for
+    `crossing`, the average number of crossing brackets; those ending in `_40` are about sentences
+    of at most 40 words. `tagging_accuracy` comes with their own tags only. `valid` is the
+    percentage of hypotheses that the others are about: EVALB leaves out those whose words differ
+    from the reference's, whose brackets don't pair up, or that are empty. Raises UserError if there
+    are no lines.
     """
     if not hypotheses:
         raise UserError("no lines to score; expected at least one")
@@ -196,7 +207,10 @@ def _difference(gold: list[str], predicted: list[str], parameters: Parameters) -
     if gold != predicted:
         for number, (ours, theirs) in enumerate(zip(gold, predicted), 1):
             if not parameters.same_word(ours, theirs):
-                return f"word {number} after deletion is {theirs!r}; expected {ours!r}, as in the gold tree"
+                return (
+                    f"word {number} after deletion is {theirs!r}; "
+                    f"expected {ours!r}, as in the gold tree"
+                )
     return None
 
 
@@ -212,7 +226,7 @@ def _bare_label(label: str) -> str:
 
 
 def _matched(gold, predicted, parameters: Parameters) -> int:
-    """How many gold brackets find a predicted one of their own, each taking the first that suits."""
+    """How many gold brackets find a predicted one of their own, each taking the first equal."""
     rest = {}  # span -> labels of the predicted brackets that none has taken
     for start, end, label in predicted:
         rest.setdefault((start, end), []).append(label)
@@ -246,7 +260,10 @@ _RULE = "=" * 76 + "\n"
 def report(
     scores: Iterable[SentenceScore], parameters: Parameters = COLLINS, table: bool = True
 ) -> Iterator[str]:
-    """EVALB's output, character for character, piece by piece as the scores come; `table` False: the summary only."""
+    """EVALB's output, character for character, in pieces as the scores come.
+
+    `table` False: the summary only.
+    """
     if table:
         yield _HEAD + _RULE
     seen = []
@@ -257,14 +274,18 @@ def report(
     everything, short = summaries(seen, parameters)
     if table:
         yield _RULE + _totals(everything)
-    yield f"=== Summary ===\n\n-- All --\n{_figures(everything)}\n-- len<={parameters.cutoff_len} --\n{_figures(short)}"
+    yield (
+        f"=== Summary ===\n\n-- All --\n{_figures(everything)}\n"
+        f"-- len<={parameters.cutoff_len} --\n{_figures(short)}"
+    )
 
 
 def _row(number: int, score: SentenceScore) -> str:
     recall, precision = _share(score.matched, score.gold), _share(score.matched, score.predicted)
     return (
-        f"{number:4d}  {score.length:3d}    {score.status:d}  {recall:6.2f} {precision:6.2f}   {score.matched:3d}    "
-        f"{score.gold:3d}  {score.predicted:3d}    {score.crossing:3d}   {score.words:4d}  {score.correct_tags:4d}   "
+        f"{number:4d}  {score.length:3d}    {score.status:d}  {recall:6.2f} {precision:6.2f}   "
+        f"{score.matched:3d}    {score.gold:3d}  {score.predicted:3d}    {score.crossing:3d}   "
+        f"{score.words:4d}  {score.correct_tags:4d}   "
         f"{_share(score.correct_tags, score.words):6.2f}\n"
     )
 
@@ -273,8 +294,8 @@ def _totals(total: Summary) -> str:
     line = f"  {total.words:5d} {total.correct_tags:5d}   {total.tagging_accuracy:6.2f}\n"
     if total.gold and total.predicted:
         line = (
-            f"                {total.recall:6.2f} {total.precision:6.2f} {total.matched:6d} {total.gold:5d} "
-            f"{total.predicted:5d}  {total.crossing:5d}{line}"
+            f"                {total.recall:6.2f} {total.precision:6.2f} {total.matched:6d} "
+            f"{total.gold:5d} {total.predicted:5d}  {total.crossing:5d}{line}"
         )
     return line
 

@@ -1,4 +1,4 @@
-"""EVALB's parameter files (`.prm`): what is deleted before trees are compared, and what counts as equal."""
+"""EVALB's parameter files (`.prm`): what is deleted before trees are compared, what is equal."""
 
 import functools
 import re
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import UserError
+from t2t_lite.files import read_lines
 
 _BLANK = r"[ \t\v\f\r]"  # what C calls a space; a no-break space is part of a label
 _SETS = {
@@ -25,35 +25,30 @@ _NUMBERS = {
 
 @dataclass(frozen=True)
 class Parameters:
-    """How two trees are compared; the defaults are EVALB's, which deletes nothing and holds nothing equal."""
+    """How trees are compared. The defaults are EVALB's: nothing is deleted or held equal."""
 
-    delete_labels: frozenset[str] = (
-        frozenset()
-    )  # words of these tags go; constituents of these labels, but not their words
-    delete_labels_for_length: frozenset[str] = (
-        frozenset()
-    )  # words of these tags are not counted in a sentence's length
-    quote_labels: frozenset[str] = (
-        frozenset()
-    )  # tags of quotation marks that one side may have deleted and the other not
-    equivalent_labels: frozenset[tuple[str, str]] = (
-        frozenset()
-    )  # pairs, in either order; not transitive
+    # Words of these tags are deleted; constituents of these labels too, but not their words.
+    delete_labels: frozenset[str] = frozenset()
+    # Words of these tags are not counted in a sentence's length.
+    delete_labels_for_length: frozenset[str] = frozenset()
+    # Tags of quotation marks that one side may have deleted and the other not.
+    quote_labels: frozenset[str] = frozenset()
+    # Pairs, in either order; not transitive.
+    equivalent_labels: frozenset[tuple[str, str]] = frozenset()
     equivalent_words: frozenset[tuple[str, str]] = frozenset()
-    labeled: bool = True  # brackets of different labels do not match
-    cutoff_len: int = (
-        40  # words; the second half of the summary is about sentences of at most so many
-    )
-    max_error: int = (
-        10  # scoring stops with the error that exceeds this number by two, as EVALB does
-    )
+    # Whether brackets of different labels do not match.
+    labeled: bool = True
+    # Words: the second half of the summary is about sentences of at most that length.
+    cutoff_len: int = 40
+    # Scoring stops with the error that exceeds this number by two, as EVALB does.
+    max_error: int = 10
 
     @classmethod
     def read(cls, path, warn: Callable[[str], None] = lambda text: None) -> "Parameters":
         """Reads a file of lines `NAME value`, where `#` in column 0 begins a comment.
 
-        Where EVALB warns and goes on (unknown names, no value, not two values) so does this, through `warn`.
-        Raises UserError for what cannot be read and for a number that is none.
+        Where EVALB warns and goes on (unknown names, no value, not two values) so does this,
+        through `warn`. Raises UserError for what cannot be read and for a number that is none.
         """
         fields = {}
         for number, line in enumerate(read_lines(Path(path)), 1):
@@ -88,7 +83,10 @@ class Parameters:
 
     @functools.cached_property
     def deleted_constituents(self) -> frozenset[str]:
-        """delete_labels and what is equivalent to them: EVALB asks for equality of words' tags, for equivalence here."""
+        """delete_labels and what is equivalent to them.
+
+        EVALB deletes words by equality of their tags, but constituents by equivalence.
+        """
         equivalent = {
             pair[1 - i]
             for pair in self.equivalent_labels
@@ -98,9 +96,11 @@ class Parameters:
         return self.delete_labels | equivalent
 
     def same_label(self, a: str, b: str) -> bool:
+        """Whether two labels are equal or a pair of `equivalent_labels`."""
         return a == b or (a, b) in self.equivalent_labels or (b, a) in self.equivalent_labels
 
     def same_word(self, a: str, b: str) -> bool:
+        """Whether two words are equal or a pair of `equivalent_words`."""
         return a == b or (a, b) in self.equivalent_words or (b, a) in self.equivalent_words
 
 

@@ -1,8 +1,11 @@
-"""Lines of bracketed trees as EVALB reads them: anything gives a Sentence, with errors, but for a word outside brackets.
+"""Lines of bracketed trees as EVALB reads them.
 
-In two cases EVALB goes on with memory that is not the line's, and what it prints depends on earlier lines. Where a line ends
-in a label, `(S (NN a) (NP`, that is read here as a bracket never closed; where more brackets close than are open, the first
-bracket of the line ends there, as usual builds of EVALB have it.
+Any line is read as a Sentence with its errors, unless a word stands outside brackets.
+
+In two cases EVALB goes on with memory that is not the line's, and what it prints depends on earlier
+lines. Where a line ends in a label, `(S (NN a) (NP`, that is read here as a bracket never closed;
+where more brackets close than are open, the first bracket of the line ends there, as usual builds
+of EVALB have it.
 """
 
 import re
@@ -13,17 +16,18 @@ from t2t_lite.errors import UserError
 from t2t_lite.evaluation.evalb_parameters import Parameters
 
 _BLANK, _TEXT = r"[ \t\n\v\f\r]", r"[^ \t\n\v\f\r()]"
-# Brackets that pair up inside a word, x(y), are part of it, though not one in the other; EVALB gives up there.
+# Brackets that pair up inside a word, x(y), are part of it, though not one in the other; EVALB
+# gives up there.
 _WORD = rf"(?>(?:\({_TEXT}*\))*{_TEXT}+(?:\({_TEXT}*\)|{_TEXT}+)*)?"
 _TOKEN = re.compile(
-    rf"\(({_TEXT}*)(?:{_BLANK}+({_WORD})(\)))?"  # 1: label; 2, 3: its word and what ends it, or nothing: a constituent opens
+    rf"\(({_TEXT}*)(?:{_BLANK}+({_WORD})(\)))?"  # 1: label; 2, 3: its word and `)`
     rf"|(\)|{_TEXT}+)"  # 4: a constituent closes, or a word is not where it should be
 )
 _QUOTATION_MARKS = "'", '"', "/"
 
 
 class Unreadable(UserError):
-    """A word outside brackets, or not alone with its tag. EVALB ends here, whatever MAX_ERROR is."""
+    """A word outside brackets or not alone with its tag. EVALB ends here, whatever MAX_ERROR is."""
 
 
 class Token(NamedTuple):
@@ -43,9 +47,10 @@ def tokens(line: str) -> list[Token]:
 def with_gold_tags(
     predicted: list[Token], gold: list[Token], parameters: Parameters
 ) -> list[Token]:
-    """The predicted tokens with the tags of the gold ones, in order, or as they are if the numbers of words differ.
+    """The predicted tokens with the gold tags, in order; unchanged if the numbers of words differ.
 
-    Traces, the words whose tags are in delete_labels_for_length, are not counted and keep their tags.
+    Traces, the words whose tags are in delete_labels_for_length, are not counted and keep their
+    tags.
     """
 
     def places(side):
@@ -81,9 +86,8 @@ class Sentence:
     length: int = 0  # in words, but for those of delete_labels_for_length
     words: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
-    brackets: list[list] = field(
-        default_factory=list
-    )  # [first word, last word + 1 or -1 if it is not closed, label]
+    # [first word, last word + 1 or -1 if it is not closed, label]
+    brackets: list[list] = field(default_factory=list)
     quotes: list[Quote] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 

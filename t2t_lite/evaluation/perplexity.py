@@ -31,7 +31,8 @@ class Perplexity:
     Args:
         model: Transformer.
         vocabularies: Vocabularies.
-        batch_tokens: bound on rows x length of a batch, or of all that are evaluated at the same time.
+        batch_tokens: bound on rows x length of a batch, or of all that are evaluated at the same
+            time.
         workers: batches that are evaluated at the same time.
 
     """

@@ -6,9 +6,9 @@ DIR/<version>/metadata.json          what was exported, and how it decodes
 
 CTranslate2's search differs from ours: it divides by length^a, has one length limit for all of a
 batch, leaves PAD and UNK out of the softmax where they are forbidden, and lets a hypothesis end
-only where EOS is among the best W extensions, not 2W. `translate_batch` of the metadata are the options
-that come closest: W hypotheses are asked for by a length penalty like ours, to be ranked again by
-ours itself, and the search goes on until 2W are finished.
+only where EOS is among the best W extensions, not 2W. `translate_batch` of the metadata are the
+options that come closest: W hypotheses are asked for by a length penalty like ours, to be ranked
+again by ours itself, and the search goes on until 2W are finished.
 """
 
 import json
@@ -267,8 +267,8 @@ def _set_side(spec, side, positions, d_model: int) -> None:
         _set_attention(layer_spec.self_attention, layer.self_attention, d_model)
         _set_norm(layer_spec.self_attention.layer_norm, layer.self_attention_residual.layer_norm)
         if hasattr(layer_spec, "attention"):
-            _set_attention(layer_spec.attention, layer.memory_attention, d_model)
-            _set_norm(layer_spec.attention.layer_norm, layer.memory_attention_residual.layer_norm)
+            _set_attention(layer_spec.attention, layer.cross_attention, d_model)
+            _set_norm(layer_spec.attention.layer_norm, layer.cross_attention_residual.layer_norm)
         _set_linear(layer_spec.ffn.linear_0, layer.feed_forward.inner)
         _set_linear(layer_spec.ffn.linear_1, layer.feed_forward.outer)
         _set_norm(layer_spec.ffn.layer_norm, layer.feed_forward_residual.layer_norm)

@@ -12,7 +12,7 @@ from t2t_lite.problem import Problem, is_identity
 
 if TYPE_CHECKING:  # clients read metadata without TensorFlow
     from t2t_lite.data.tokenizer import Vocabularies
-    from t2t_lite.decoding.decoder import Search
+    from t2t_lite.decoding.search import Search
     from t2t_lite.run import Run
 
 FILE = "assets.extra/metadata.json"  # TensorFlow Serving leaves that folder to its users

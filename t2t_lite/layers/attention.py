@@ -8,9 +8,9 @@ from keras import ops
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.linear import Linear, reshape
 
-# What a score loses where attention is not allowed. Finite, so that a row in which everything is masked becomes a uniform
-# distribution and not NaN.
-MASKED = 1e9
+MASKED = (
+    1e9  # subtracted from a score; finite, so that a row with all masked is uniform and not NaN
+)
 
 
 def padding_mask(ids):
@@ -19,47 +19,48 @@ def padding_mask(ids):
 
 
 def causal_mask(length):
-    """-> bool [1, 1, T, T]: position i may attend to positions up to and including i (section 3.2.3)."""
+    """-> bool [1, 1, T, T]: position i may attend to positions up to i (section 3.2.3)."""
     positions = ops.arange(length)
     return (positions[None, :] <= positions[:, None])[None, None]
 
 
-def scaled_dot_product_attention(queries, keys, values, mask, dropout=None):
-    """softmax(Q K^T / sqrt(d_k)) V (Eq. 1), the softmax in float32.
+def scaled_dot_product_attention(queries, keys, values, mask=True, penalty=0.0, dropout=None):
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (Eq. 1).
 
     Args:
         queries: [..., T, d_k].
-        keys: [..., S, d_k], or a list of such, which together are S long; the graph knows the lengths of all but the first.
-        values: [..., S, d_v], or likewise.
-        mask: broadcast to [..., T, S]; bool, False where attention is not allowed, or float32, what the scores lose.
+        keys: [..., S, d_k].
+        values: [..., S, d_v].
+        mask: bool, broadcast to [..., T, S]; True: may be attended to.
+        penalty: subtracted from the scores; broadcast to [..., T, S].
         dropout: function applied to the attention weights, or None.
 
     Returns:
         ([..., T, d_v], attention weights float32 [..., T, S]).
 
     """
-    keys, values = (parts if isinstance(parts, list) else [parts] for parts in (keys, values))
-    queries = queries * (1.0 / math.sqrt(queries.shape[-1]))
-    scores = _concatenated([ops.matmul(queries, ops.swapaxes(part, -1, -2)) for part in keys])
-    loss = ops.where(mask, 0.0, MASKED) if mask.dtype == "bool" else ops.cast(mask, "float32")
-    # Subtracted, since TensorFlow on a CPU makes of a product and an addition one operation, 180 times as slow for a causal mask.
-    weights = ops.softmax(ops.cast(scores, "float32") - loss, axis=-1)
-    used = ops.cast(weights, values[0].dtype)
-    if dropout is not None:
-        used = dropout(used)
-    sums = []
-    for part in reversed(values[1:]):
-        sums.append(ops.matmul(used[..., -part.shape[-2] :], part))
-        used = used[..., : -part.shape[-2]]
-    return sum(sums, ops.matmul(used, values[0])), weights
+    weights = attention_weights(scaled(queries) @ ops.swapaxes(keys, -1, -2), mask, penalty)
+    used = ops.cast(weights, values.dtype)
+    return (dropout(used) if dropout else used) @ values, weights
 
 
-def _concatenated(parts):
-    return ops.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0]
+def scaled(queries):
+    """Q / sqrt(d_k), [..., T, d_k]: fewer products than to divide the scores."""
+    return queries * (1.0 / math.sqrt(queries.shape[-1]))
+
+
+def attention_weights(scores, mask=True, penalty=0.0):
+    """softmax(scores) in float32 over what may be attended to; all [..., T, S]."""
+    # Subtracted, since TensorFlow on a CPU makes of a product and an addition one operation, which
+    # is 180 times as slow for a causal mask.
+    subtracted = ops.where(mask, ops.cast(penalty, "float32"), MASKED)
+    return ops.softmax(ops.cast(scores, "float32") - subtracted, axis=-1)
 
 
 class MultiHeadAttention(keras.Layer):
-    """Concat(head_1, ..., head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (section 3.2.2).
+    """Several attentions beside each other (section 3.2.2).
+
+    Concat(head_1, ..., head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
     Args:
         num_heads: h.
@@ -70,13 +71,12 @@ class MultiHeadAttention(keras.Layer):
     Call arguments:
         x: [B, T, D], what asks.
         memory: [B, S, D], what is attended to; x itself in self-attention.
-        mask: broadcast to [B, H, T, S]: bool (`padding_mask`, `causal_mask`), or float32, what the scores lose.
+        mask: bool, broadcast to [B, H, T, S], as `padding_mask` and `causal_mask` make it.
+        penalty: subtracted from the scores; broadcast to [B, H, T, S].
         seeds: DropoutSeeds in training, else None.
 
     Returns:
-        [B, T, D].
-
-    In decoding, keys and values are made once with `project_memory` and attended to with `attend`.
+        ([B, T, D], attention weights float32 [B, H, T, S]).
 
     """
 
@@ -87,6 +87,8 @@ class MultiHeadAttention(keras.Layer):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape):
+        """Makes the projections for inputs [..., D]."""
+
         def projection(units, name, width):
             layer = Linear(units, use_bias=False, dtype=self.dtype_policy, name=name)
             layer.build((None, None, width))
@@ -98,9 +100,10 @@ class MultiHeadAttention(keras.Layer):
         self.value = projection(self.num_heads * self.d_v, "value", d_model)
         self.output_projection = projection(d_model, "output", self.num_heads * self.d_v)
 
-    def call(self, x, memory, mask, seeds=None):
+    def call(self, x, memory, mask, penalty=0.0, seeds=None):
+        """Projects, and attends."""
         keys, values = self.project_memory(memory)
-        return self.attend(self.project_queries(x), keys, values, mask, seeds)[0]
+        return self.attend(self.project_queries(x), keys, values, mask, penalty, seeds)
 
     def project_queries(self, x):
         """[..., T, D] -> queries [..., H, T, d_k]."""
@@ -110,23 +113,26 @@ class MultiHeadAttention(keras.Layer):
         """[..., S, D] -> keys [..., H, S, d_k], values [..., H, S, d_v]."""
         return self._split_heads(self.key(memory)), self._split_heads(self.value(memory))
 
-    def attend(self, queries, keys, values, mask, seeds=None):
-        """Queries [..., H, T, d_k], keys, values (or lists of parts) -> ([..., T, D], attention weights [..., H, T, S])."""
+    def attend(self, queries, keys, values, mask, penalty=0.0, seeds=None):
+        """As `call`, of what is projected already."""
         heads, weights = scaled_dot_product_attention(
-            queries, keys, values, mask, lambda weights: self.dropout(weights, seeds=seeds)
+            queries, keys, values, mask, penalty, lambda weights: self.dropout(weights, seeds=seeds)
         )
-        heads = ops.swapaxes(heads, -3, -2)  # [..., H, T, d_v] -> [..., T, H, d_v]
-        return self.output_projection(
-            reshape(heads, *ops.shape(heads)[:-2], self.num_heads * self.d_v)
-        ), weights
+        return self.join_heads(heads), weights
+
+    def join_heads(self, heads):
+        """Concat(head_1, ..., head_h) W^O: [..., H, T, d_v] -> [..., T, D]."""
+        heads = ops.swapaxes(heads, -3, -2)  # [..., T, H, d_v]
+        sizes = ops.shape(heads)[:-2]
+        return self.output_projection(reshape(heads, *sizes, self.num_heads * self.d_v))
 
     def _split_heads(self, x):
         """[..., T, H * K] -> [..., H, T, K]."""
-        return ops.swapaxes(
-            reshape(x, *ops.shape(x)[:-1], self.num_heads, x.shape[-1] // self.num_heads), -3, -2
-        )
+        sizes = (*ops.shape(x)[:-1], self.num_heads, x.shape[-1] // self.num_heads)
+        return ops.swapaxes(reshape(x, *sizes), -3, -2)
 
     def get_config(self):
+        """What the constructor takes."""
         return {
             **super().get_config(),
             "num_heads": self.num_heads,

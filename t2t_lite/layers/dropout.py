@@ -9,8 +9,8 @@ from keras import ops
 class DropoutSeeds(keras.random.SeedGenerator):
     """Hands each dropout of one forward pass its own seed, all of them derived from one given seed.
 
-    It holds no variable: the seed follows from (run seed, step, micro-batch, replica), hence no generator state to save,
-    and two replicas never share a mask.
+    It holds no variable: the seed follows from (run seed, step, micro-batch, replica), hence no
+    generator state to save, and two replicas never share a mask.
 
     Args:
         seed: int32 tensor [2], as stateless random functions take it.
@@ -22,6 +22,7 @@ class DropoutSeeds(keras.random.SeedGenerator):
         self._count = 0
 
     def next(self, ordered=True):
+        """The next dropout's seed, int32 [2]."""
         self._count += 1
         return self._seed + ops.convert_to_tensor([0, self._count], dtype=self._seed.dtype)
 
@@ -43,9 +44,10 @@ class Dropout(keras.Layer):
         self.rate = rate
 
     def build(self, input_shape):
-        pass
+        """Nothing: there are no weights."""
 
     def call(self, x, seeds=None):
+        """Draws from the next seed."""
         if seeds is None or self.rate == 0.0:
             return x
         kept = ops.cast(
@@ -54,11 +56,12 @@ class Dropout(keras.Layer):
         return x * (kept * (1.0 / (1.0 - self.rate)))
 
     def get_config(self):
+        """What the constructor takes."""
         return {**super().get_config(), "rate": self.rate}
 
 
 def _random_int16(shape, seeds):
-    """Uniform int16 of a shape: 16 bits decide on an element well enough, at half the price of the usual float."""
+    """Uniform int16 of a shape: 16 bits decide well enough, at half the price of a float."""
     size = (
         math.prod(shape) if all(isinstance(n, int) for n in shape) else ops.prod(ops.stack(shape))
     )

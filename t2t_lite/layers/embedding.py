@@ -9,9 +9,9 @@ from t2t_lite.layers.linear import reshape
 
 
 class TiedEmbedding(keras.Layer):
-    """One matrix E that embeds symbols, times sqrt(d_model), and also makes the pre-softmax logits (section 3.4).
+    """One matrix E for embeddings, times sqrt(d_model), and for pre-softmax logits (section 3.4).
 
-    The embedding of padding (id 0) is the zero vector, so the decoder's shifted input starts from it.
+    The embedding of padding (id 0) is the zero vector: the decoder's shifted input starts from it.
 
     Args:
         vocabulary_size: V.
@@ -30,6 +30,7 @@ class TiedEmbedding(keras.Layer):
         self.vocabulary_size, self.d_model = vocabulary_size, d_model
 
     def build(self, input_shape=None):
+        """Makes E; no shape of an input is needed."""
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.vocabulary_size, self.d_model),
@@ -37,6 +38,7 @@ class TiedEmbedding(keras.Layer):
         )
 
     def call(self, ids):
+        """Embeds."""
         vectors = ops.cast(ops.take(self.embeddings, ids, axis=0), self.compute_dtype)
         scale = ops.where(ops.equal(ids, 0), 0.0, math.sqrt(self.d_model))
         return vectors * ops.cast(scale, self.compute_dtype)[..., None]
@@ -50,6 +52,7 @@ class TiedEmbedding(keras.Layer):
         return ops.cast(reshape(logits, *ops.shape(x)[:-1], self.vocabulary_size), "float32")
 
     def get_config(self):
+        """What the constructor takes."""
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
@@ -98,6 +101,7 @@ class PositionalEncoding(keras.Layer):
         self.kind, self.max_positions = kind, max_positions
 
     def build(self, input_shape):
+        """Makes the table of learned encodings, if any, for inputs [..., D]."""
         if self.kind == "learned":
             d_model = input_shape[-1]
             self.table = self.add_weight(
@@ -107,6 +111,7 @@ class PositionalEncoding(keras.Layer):
             )
 
     def call(self, x, positions=None):
+        """Adds the positions' encodings."""
         if positions is None:
             positions = ops.arange(ops.shape(x)[-2])
         if self.kind == "learned":
@@ -116,4 +121,5 @@ class PositionalEncoding(keras.Layer):
         return x + ops.cast(encoding, x.dtype)
 
     def get_config(self):
+        """What the constructor takes."""
         return {**super().get_config(), "kind": self.kind, "max_positions": self.max_positions}

@@ -1,15 +1,16 @@
-"""The encoder: a stack of identical layers of self-attention and feed-forward network (section 3.1)."""
+"""The encoder: identical layers of self-attention and feed-forward network (section 3.1)."""
 
 import keras
 
 from t2t_lite.config import HParams
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.feed_forward import PositionwiseFeedForward
+from t2t_lite.layers.fields import model_fields
 from t2t_lite.layers.residual import Residual, layer_normalization
 
 
 class EncoderLayer(keras.Layer):
-    """Self-attention, then the feed-forward network, each in its residual connection (Figure 1, left).
+    """Two sub-layers, each in its residual connection (Figure 1, left).
 
     Args:
         hparams: HParams; widths, heads, rates and the place of the normalisation.
@@ -20,7 +21,7 @@ class EncoderLayer(keras.Layer):
         seeds: DropoutSeeds in training, else None.
 
     Returns:
-        [B, S, D].
+        ([B, S, D], attention weights float32 [B, H, S, S]).
 
     """
 
@@ -42,25 +43,33 @@ class EncoderLayer(keras.Layer):
         )
 
     def build(self, input_shape):
+        """Builds the sub-layers for inputs [..., D]."""
         for part in (
-            self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual
+            self.self_attention, self.self_attention_residual,
+            self.feed_forward, self.feed_forward_residual,
         ):  # fmt: skip
             part.build(input_shape)
 
     def call(self, x, mask, seeds=None):
-        x = self.self_attention_residual(
+        """Runs both sub-layers."""
+        x, weights = self.self_attention_residual(
             x, sublayer=lambda y: self.self_attention(y, y, mask, seeds=seeds), seeds=seeds
         )
-        return self.feed_forward_residual(
+        x = self.feed_forward_residual(
             x, sublayer=lambda y: self.feed_forward(y, seeds=seeds), seeds=seeds
         )
+        return x, weights
 
     def get_config(self):
-        return {**super().get_config(), "hparams": self.hparams.to_dict()}
+        """What the constructor takes."""
+        return {**super().get_config(), "hparams": model_fields(self.hparams)}
 
 
 class Encoder(keras.Layer):
-    """N encoder layers; with pre-norm a final normalisation too. Arguments and shapes as `EncoderLayer`."""
+    """N encoder layers; with pre-norm a final normalisation too.
+
+    Arguments as `EncoderLayer`'s; returns [B, S, D] alone.
+    """
 
     def __init__(self, hparams, **kwargs):
         super().__init__(**kwargs)
@@ -72,15 +81,18 @@ class Encoder(keras.Layer):
         self.final_norm = layer_normalization(policy, "final_norm") if h.norm == "pre" else None
 
     def build(self, input_shape):
+        """Builds the layers for inputs [..., D]."""
         for layer in self.layers:
             layer.build(input_shape)
         if self.final_norm:
             self.final_norm.build(input_shape)
 
     def call(self, x, mask, seeds=None):
+        """Runs the layers one after the other."""
         for layer in self.layers:
-            x = layer(x, mask, seeds=seeds)
+            x, _ = layer(x, mask, seeds=seeds)
         return self.final_norm(x) if self.final_norm else x
 
     def get_config(self):
-        return {**super().get_config(), "hparams": self.hparams.to_dict()}
+        """What the constructor takes."""
+        return {**super().get_config(), "hparams": model_fields(self.hparams)}

@@ -29,6 +29,7 @@ class PositionwiseFeedForward(keras.Layer):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape):
+        """Makes both linear maps for inputs [..., D]."""
         d_model = input_shape[-1]
         self.inner = Linear(self.d_ff, activation="relu", dtype=self.dtype_policy, name="inner")
         self.inner.build((None, d_model))
@@ -36,7 +37,9 @@ class PositionwiseFeedForward(keras.Layer):
         self.outer.build((None, self.d_ff))
 
     def call(self, x, seeds=None):
+        """Applies both."""
         return self.outer(self.dropout(self.inner(x), seeds=seeds))
 
     def get_config(self):
+        """What the constructor takes."""
         return {**super().get_config(), "d_ff": self.d_ff, "dropout": self.dropout_rate}

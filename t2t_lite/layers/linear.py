@@ -1,4 +1,7 @@
-"""Linear maps of the last axis, and reshaping, with few operations: in decoding there are hundreds a step, each small."""
+"""Linear maps of the last axis, and reshaping, with few operations.
+
+In decoding there are hundreds a step, each small.
+"""
 
 import keras
 from keras import ops
@@ -7,8 +10,8 @@ from keras import ops
 class Linear(keras.layers.Dense):
     """keras.layers.Dense as a product of two matrices, whatever the rank of its input.
 
-    Dense multiplies tensors of higher rank by `tensordot`, which computes sizes that the graph does not know with a dozen
-    operations, each time.
+    Dense multiplies tensors of higher rank by `tensordot`, which computes sizes that the graph does
+    not know with a dozen operations, each time.
 
     Call arguments:
         x: [..., D].
@@ -19,9 +22,9 @@ class Linear(keras.layers.Dense):
     """
 
     def call(self, x):
-        return reshape(
-            super().call(ops.reshape(x, (-1, x.shape[-1]))), *ops.shape(x)[:-1], self.units
-        )
+        """Multiplies the last axis."""
+        rows = super().call(ops.reshape(x, (-1, x.shape[-1])))
+        return reshape(rows, *ops.shape(x)[:-1], self.units)
 
 
 def reshape(x, *sizes):

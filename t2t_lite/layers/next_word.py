@@ -3,15 +3,15 @@
 import numpy as np
 from keras import ops
 
-from t2t_lite.layers.attention import MASKED
-
 
 class NextWord:
     """Draws the decoder's attention to where in the input the next word stands.
 
-    The paper's decoder counts by itself the words that it has written, which it learns only after thousands of updates. Here each head h of its attention to the input loses 2 / 4^h of its score with each sub-word's distance from the next
-    word: the first head sees little else, the last one all, as with the linear biases of Press et al. (2022),
-    https://arxiv.org/abs/2108.12409. There are no weights.
+    The paper's decoder counts by itself the words that it has written, which it learns only after
+    thousands of updates. Here each head h of its cross-attention has 2 / 4^h subtracted from its
+    scores for each sub-word of distance from the next word: the first head sees little else, the
+    last one all, as with the linear biases of Press et al. (2022), https://arxiv.org/abs/2108.12409.
+    There are no weights.
 
     Args:
         begins_word: for each source symbol whether a word begins with it.
@@ -27,7 +27,7 @@ class NextWord:
         self.slopes = 2.0 / 4.0 ** np.arange(num_heads, dtype="float32")
 
     def places(self, inputs):
-        """int32 [B, S] -> int32 [B, S]: where the words begin, from the first to the last, then where EOS stands."""
+        """int32 [B, S] -> int32 [B, S]: where the words begin, in order, then where EOS stands."""
         length = ops.shape(inputs)[1]
         end = ops.sum(ops.cast(ops.not_equal(inputs, 0), "int32"), axis=1, keepdims=True) - 1
         return ops.sort(
@@ -38,13 +38,12 @@ class NextWord:
         """int32 [...] target symbols -> int32 [...]: 1 for those that name a word."""
         return ops.cast(ops.take(self.names_word, ids), "int32")
 
-    def mask(self, named, places, padding):
-        """What the scores of the attention to the input lose.
+    def penalty(self, named, places):
+        """What is subtracted from the scores of the cross-attention.
 
         Args:
             named: int32 [B, T], how many words the output has named.
             places: int32 [B, S], of `places`.
-            padding: bool [B, 1, 1, S], `padding_mask` of the input.
 
         Returns:
             float32 [B, H, T, S].
@@ -53,7 +52,7 @@ class NextWord:
         length = ops.shape(places)[1]
         place = ops.take_along_axis(places, ops.minimum(named, length - 1), axis=1)
         distance = ops.cast(ops.abs(place[:, :, None] - ops.arange(length)), "float32")  # [B, T, S]
-        return ops.where(padding, self.slopes[:, None, None] * distance[:, None], MASKED)
+        return self.slopes[:, None, None] * distance[:, None]
 
     def words(self):
         """The first two arguments, as JSON has them."""

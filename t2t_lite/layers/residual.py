@@ -6,12 +6,15 @@ from t2t_lite.layers.dropout import Dropout
 
 
 def layer_normalization(policy, name):
-    """Layer normalisation as all of the model uses it; its statistics are float32 under any dtype policy."""
+    """Layer normalisation as all of the model has it; statistics are float32 under any policy."""
     return keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name=name)
 
 
 class Residual(keras.Layer):
-    """post: LayerNorm(x + Dropout(Sublayer(x))), the paper's; pre: x + Dropout(Sublayer(LayerNorm(x))).
+    """What surrounds every sub-layer.
+
+    post, the paper's: LayerNorm(x + Dropout(Sublayer(x))).
+    pre: x + Dropout(Sublayer(LayerNorm(x))).
 
     Args:
         norm: "post" or "pre".
@@ -19,11 +22,11 @@ class Residual(keras.Layer):
 
     Call arguments:
         x: [..., D].
-        sublayer: function from [..., D] to [..., D].
+        sublayer: function from [..., D] to [..., D], or to a tuple that begins with it.
         seeds: DropoutSeeds in training, else None.
 
     Returns:
-        [..., D].
+        [..., D], or a tuple of that and of what else the sub-layer returned.
 
     """
 
@@ -34,12 +37,17 @@ class Residual(keras.Layer):
         self.layer_norm = layer_normalization(self.dtype_policy, "layer_norm")
 
     def build(self, input_shape):
+        """Builds the normalisation for inputs [..., D]."""
         self.layer_norm.build(input_shape)
 
     def call(self, x, sublayer, seeds=None):
-        if self.norm == "post":
-            return self.layer_norm(x + self.dropout(sublayer(x), seeds=seeds))
-        return x + self.dropout(sublayer(self.layer_norm(x)), seeds=seeds)
+        """Adds the sub-layer's output to its input."""
+        output = sublayer(self.layer_norm(x) if self.norm == "pre" else x)
+        y, *others = output if isinstance(output, tuple) else (output,)
+        x = x + self.dropout(y, seeds=seeds)
+        x = self.layer_norm(x) if self.norm == "post" else x
+        return (x, *others) if others else x
 
     def get_config(self):
+        """What the constructor takes."""
         return {**super().get_config(), "norm": self.norm, "dropout": self.dropout_rate}

@@ -4,11 +4,13 @@ import keras
 from keras import ops
 
 from t2t_lite.config import HParams
+from t2t_lite.layers import beam_cache
 from t2t_lite.layers.attention import padding_mask
 from t2t_lite.layers.decoder import Decoder
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import PositionalEncoding, TiedEmbedding
 from t2t_lite.layers.encoder import Encoder
+from t2t_lite.layers.fields import model_fields
 from t2t_lite.layers.next_word import NextWord
 
 
@@ -21,10 +23,11 @@ class Transformer(keras.Model):
         hparams: HParams.
         source_size: symbols of the source vocabulary.
         target_size: V, symbols of the target vocabulary.
-        shared: True: one vocabulary, hence one matrix for both embeddings and the softmax (section 3.4);
-            False: the target's embedding is tied to the softmax, the source has its own.
-        words: for hparams.next_word "given": for each source symbol whether a word begins with it, and for each target symbol
-            whether it stands for a word.
+        shared: True: one vocabulary, hence one matrix for both embeddings and the softmax
+            (section 3.4); False: the target's embedding is tied to the softmax, the source has its
+            own.
+        words: for hparams.next_word "given": for each source symbol whether a word begins with it,
+            and for each target symbol whether it stands for a word.
 
     Call arguments:
         inputs: int32 [B, S], each row ends in EOS, then padding.
@@ -66,11 +69,13 @@ class Transformer(keras.Model):
         self.build()
 
     def build(self, input_shape=None):
+        """Makes all variables; no shape of an input is needed."""
         if self.built:
             return
         shape = (None, None, self.hparams.d_model)
         for part in (
-            self.target_embedding, self.source_embedding, self.source_positions, self.target_positions,
+            self.target_embedding, self.source_embedding,
+            self.source_positions, self.target_positions,
             self.encoder, self.decoder,
         ):  # fmt: skip
             if not part.built:
@@ -78,40 +83,34 @@ class Transformer(keras.Model):
         self.built = True
 
     def call(self, inputs, targets, seeds=None):
-        memory = self.encode(inputs, seeds)
-        shifted = _shift(targets)
-        x = self.embedding_dropout(self._embed(shifted), seeds=seeds)
-        return self.target_embedding.logits(
-            self.decoder(x, memory, self._memory_mask(inputs, shifted), seeds=seeds)
-        )
-
-    def encode(self, inputs, seeds=None):
-        """inputs int32 [B, S] -> memory [B, S, D]."""
-        x = self.source_positions(self.source_embedding(inputs))
-        return self.encoder(
-            self.embedding_dropout(x, seeds=seeds), padding_mask(inputs), seeds=seeds
-        )
+        """Predicts each target symbol from the inputs and the targets before it."""
+        return self.target_embedding.logits(self._decode(inputs, targets, seeds)[0])
 
     def attention(self, inputs, targets):
-        """Where each target symbol looked while it was predicted: the decoder's attention to the encoder's output.
+        """The weights of the cross-attention: where each target symbol looked while predicted.
 
-        inputs int32 [B, S], targets int32 [B, T] -> for each decoder layer, first to last, float32 [B, H, T, S].
+        inputs int32 [B, S], targets int32 [B, T] -> for each decoder layer, first to last, float32
+        [B, H, T, S].
         """
-        shifted = _shift(targets)
-        return self.decoder.attention(
-            self._embed(shifted), self.encode(inputs), self._memory_mask(inputs, shifted)
-        )
+        return self._decode(inputs, targets)[1]
 
-    def _embed(self, shifted):
-        return self.target_positions(self.target_embedding(shifted))
+    def encode(self, inputs, seeds=None):
+        """Inputs int32 [B, S] -> memory [B, S, D]."""
+        x = self.source_positions(self.source_embedding(inputs))
+        x = self.embedding_dropout(x, seeds=seeds)
+        return self.encoder(x, padding_mask(inputs), seeds=seeds)
 
-    def _memory_mask(self, inputs, shifted):
-        """int32 [B, S], [B, T] -> what the decoder's attention to the input may see, [B, 1, 1, S] or [B, H, T, S]."""
-        padding = padding_mask(inputs)
-        if self.next_word is None:
-            return padding
-        named = ops.cumsum(self.next_word.count(shifted), axis=1)
-        return self.next_word.mask(named, self.next_word.places(inputs), padding)
+    def _decode(self, inputs, targets, seeds=None):
+        """([B, T, D], the weights of the cross-attention)."""
+        memory = self.encode(inputs, seeds)
+        shifted = ops.pad(targets[:, :-1], [[0, 0], [1, 0]])  # padding's embedding is zero
+        x = self.target_positions(self.target_embedding(shifted))
+        x = self.embedding_dropout(x, seeds=seeds)
+        penalty = 0.0
+        if self.next_word is not None:
+            named = ops.cumsum(self.next_word.count(shifted), axis=1)
+            penalty = self.next_word.penalty(named, self.next_word.places(inputs))
+        return self.decoder(x, memory, padding_mask(inputs), cross_penalty=penalty, seeds=seeds)
 
     def start(self, inputs, beam_size, max_length):
         """Encodes and makes what `step` needs.
@@ -122,29 +121,30 @@ class Transformer(keras.Model):
             max_length: L, static.
 
         Returns:
-            (memory, cache). memory: tensors whose first axis is B, the same for all beams of a sentence. cache: likewise, what
-            the beams have written; `reorder_cache` makes it follow them.
+            (memory, cache). memory: tensors whose first axis is B, the same for all beams of a
+            sentence. cache: likewise, what the beams have written; `reorder_cache` makes it follow
+            them.
 
         """
-        memories = self.decoder.project_memory(self.encode(inputs))
-        memory = {"layers": memories, "padding": padding_mask(inputs)}
+        layers = beam_cache.project_memory(self.decoder, self.encode(inputs))
+        memory = {"layers": layers, "padding": padding_mask(inputs)}
         batch = ops.shape(inputs)[0]
-        cache = {"decoder": self.decoder.start_cache(batch, beam_size, max_length)}
+        cache = {"decoder": beam_cache.start(self.decoder, batch, beam_size, max_length)}
         if self.next_word is not None:
             memory["places"] = self.next_word.places(inputs)
-            cache["words"] = ops.zeros((batch, beam_size), "int32")  # named so far
+            cache["named"] = ops.zeros((batch, beam_size), "int32")  # words, so far
         return memory, cache
 
     def reorder_cache(self, cache, parents):
-        """The cache after each beam w has become the continuation of beam parents[b, w], int32 [B, W]."""
-        reordered = {"decoder": self.decoder.reorder_cache(cache["decoder"], parents)}
+        """The cache once beam w has become the continuation of beam parents[b, w], int32 [B, W]."""
+        reordered = {"decoder": beam_cache.reorder(cache["decoder"], parents)}
         if self.next_word is not None:
-            reordered["words"] = ops.take_along_axis(cache["words"], parents, axis=1)
+            reordered["named"] = ops.take_along_axis(cache["named"], parents, axis=1)
         return reordered
 
     def grow_cache(self, cache, positions):
         """Room for so many more positions at the end of the cache."""
-        return {**cache, "decoder": self.decoder.grow_cache(cache["decoder"], positions)}
+        return {**cache, "decoder": beam_cache.grow(cache["decoder"], positions)}
 
     def step(self, ids, position, memory, cache):
         """One decoding step of W beams.
@@ -152,7 +152,8 @@ class Transformer(keras.Model):
         Args:
             ids: int32 [B, W], what was chosen at `position - 1`; padding at position 0.
             position: int32 scalar.
-            memory, cache: of `start`, or of the step before.
+            memory: of `start`.
+            cache: of `start`, or of the step before.
 
         Returns:
             (logits float32 [B, W, V], cache).
@@ -160,26 +161,22 @@ class Transformer(keras.Model):
         """
         x = self.target_embedding(ids)
         x = self.target_positions(x, ops.reshape(position, (1,)))
-        cache, mask = dict(cache), memory["padding"]
+        cache, memories, mask, penalty = dict(cache), memory["layers"], memory["padding"], 0.0
         if self.next_word is not None:
-            cache["words"] += self.next_word.count(ids)
-            mask = self.next_word.mask(cache["words"], memory["places"], mask)
-        x, cache["decoder"] = self.decoder.step(
-            x, position, memory["layers"], mask, cache["decoder"]
+            cache["named"] += self.next_word.count(ids)
+            penalty = self.next_word.penalty(cache["named"], memory["places"])
+        x, cache["decoder"] = beam_cache.step(
+            self.decoder, x, position, memories, mask, penalty, cache["decoder"]
         )
         return self.target_embedding.logits(x), cache
 
     def get_config(self):
+        """What the constructor takes."""
         return {
             **super().get_config(),
-            "hparams": self.hparams.to_dict(),
+            "hparams": model_fields(self.hparams),
             "source_size": self.source_size,
             "target_size": self.target_size,
             "shared": self.shared,
             "words": self.next_word and self.next_word.words(),
         }
-
-
-def _shift(targets):
-    """int32 [B, T], shifted right: position t holds what stood at t - 1. It starts from padding, whose embedding is zero."""
-    return ops.pad(targets[:, :-1], [[0, 0], [1, 0]])

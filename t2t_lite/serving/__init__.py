@@ -1,1 +1,1 @@
-"""The HTTP server."""
+"""t2t-server: an export behind TensorFlow Serving's JSON routes, with batching and a page."""

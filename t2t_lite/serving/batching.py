@@ -1,6 +1,7 @@
 """Joins the lines of concurrent requests into calls of one function, which does many lines faster than one by one.
 
-There is no waiting for a call to fill: while all that may run do, lines gather, and the next takes what is there.
+There is no waiting for a call to fill: while all that may run do, lines gather, and the next takes
+what is there.
 """
 
 import asyncio
@@ -28,17 +29,19 @@ class _Request:
 class Batcher:
     """Answers requests, each of several lines of one kind, by calls of `call` in threads of their own.
 
-    A call takes one line from each waiting request in turn, until it is full: small requests don't wait for large ones. Kinds
-    of lines, which can't share a call, take turns likewise.
+    A call takes one line from each waiting request in turn, until it is full: small requests don't
+    wait for large ones. Kinds of lines, which can't share a call, take turns likewise.
 
     Args:
         call: (kind, lines) -> results, as many and in their order; called from several threads.
         max_lines: in a call.
         max_waiting: lines that no call has begun, of all requests.
-        weight: (kind, line) -> the part of a call that the line takes, from 0 to 1, so that few long lines fill one too.
+        weight: (kind, line) -> the part of a call that the line takes, from 0 to 1, so that few
+            long lines fill one too.
         observe: is told the number of lines of each call.
-        workers: calls at the same time. Those that may begin share the lines that wait. But where the squares of the weights
-            of all their lines sum to more than 1, they run one after the other: memory grows with the square of a length.
+        workers: calls at the same time. Those that may begin share the lines that wait. But where
+            the squares of the weights of all their lines sum to more than 1, they run one after the
+            other: memory grows with the square of a length.
 
     """
 

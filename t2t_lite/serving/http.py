@@ -9,8 +9,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from t2t_lite.serving.app import Service
 
-# After the signal to stop: for requests that are already on their way to arrive, and for all to be answered. The process ends
-# within 10 seconds.
+# After the signal to stop: for requests that are already on their way to arrive, and for all to be
+# answered. The process ends within 10 seconds.
 _ARRIVE_SECONDS, _ANSWER_SECONDS = 0.5, 8.0
 
 
@@ -102,13 +102,14 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets=None):
         for server in self.servers:
             server.close()
-        # uvicorn closes connections without a request at once, and with them those whose next request it has not read yet. Here
-        # their clients are told first, in the answers.
+        # uvicorn closes connections without a request at once, and with them those whose next
+        # request it has not read yet. Here their clients are told first, in the answers.
         self.server_state.default_headers.append((b"connection", b"close"))
         await asyncio.sleep(_ARRIVE_SECONDS)
         await super().shutdown(sockets)
 
     def handle_exit(self, sig, frame):
-        # Not uvicorn's, which raises the signal again when all is done, so that the exit code would not be 0.
+        # Not uvicorn's, which raises the signal again when all is done, so that the exit code would
+        # not be 0.
         self.should_exit = True
         asyncio.get_running_loop().call_soon_threadsafe(self._service.stop, _ANSWER_SECONDS)

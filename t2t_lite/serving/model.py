@@ -29,7 +29,8 @@ class ServedModel:
         metadata: the export's own, see `t2t_lite.export.metadata`.
         signatures: {name: TensorFlow's SignatureDef in JSON}, as TensorFlow Serving tells them.
         vocabularies: of the export.
-        problem: makes the texts that the user sees from the model's, and the other way round, where the export says so.
+        problem: makes the texts that the user sees from the model's, and the other way round, where
+            the export says so.
 
     """
 
@@ -77,8 +78,9 @@ class ServedModel:
     def __call__(self, signature: str, rows: Sequence[dict]) -> list[dict]:
         """The outputs of each row by one signature; inputs and outputs by name.
 
-        Texts are strings; ids, in and out, have no padding. A score that is no finite number is None. `n_best` has
-        as many places as there are hypotheses; `attention` is [layers][target piece][source piece], to 6 decimals.
+        Texts are strings; ids, in and out, have no padding. A score that is no finite number is
+        None. `n_best` has as many places as there are hypotheses; `attention` is [layers][target
+        piece][source piece], to 6 decimals.
 
         Raises UserError for inputs that the model refuses.
         """

@@ -1,9 +1,10 @@
 """TensorFlow Serving's JSON (https://www.tensorflow.org/tfx/serving/api_rest): a request's body to rows, answers to a body.
 
-Row form, {"instances": [...]} -> {"predictions": [...]}: an instance is an object of the signature's inputs, or, where it has but
-one, its value; a prediction is an object of the outputs, or the value of the only one. Column form, {"inputs": ...} ->
-{"outputs": ...}: lists, one value a row, by the names of inputs and outputs, or the list of the only one. A string that is
-an input may also be {"b64": its bytes in base64}.
+Row form, {"instances": [...]} -> {"predictions": [...]}: an instance is an object of the
+signature's inputs, or, where it has but one, its value; a prediction is an object of the outputs,
+or the value of the only one. Column form, {"inputs": ...} -> {"outputs": ...}: lists, one value a
+row, by the names of inputs and outputs, or the list of the only one. A string that is an input may
+also be {"b64": its bytes in base64}.
 """
 
 import base64

@@ -1,8 +1,9 @@
 """Checkpoints: save, resume, average, keep the best.
 
-A checkpoint is a folder `step-00001200` of safetensors files, which map variable paths to arrays: `model.safetensors`, and
-`training.safetensors` with the optimizer's state and everything else that resuming needs. It is written under a
-temporary name and renamed, so a folder of that name is always whole.
+A checkpoint is a folder `step-00001200` of safetensors files, which map variable paths to arrays:
+`model.safetensors`, and `training.safetensors` with the optimizer's state and everything else that
+resuming needs. It is written under a temporary name and renamed, so a folder of that name is always
+whole.
 """
 
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from t2t_lite.errors import UserError
@@ -22,6 +23,11 @@ MODEL, TRAINING = "model.safetensors", "training.safetensors"
 _RESUMABLE = (
     2  # the newest checkpoints that keep the optimizer's state, twice as large as the model itself
 )
+# Parts of variable paths in checkpoints of before, and what they are called now.
+_RENAMED = {
+    "memory_attention": "cross_attention",
+    "memory_attention_residual": "cross_attention_residual",
+}
 
 
 class Checkpoints:
@@ -74,7 +80,7 @@ class Checkpoints:
     def restore(
         self, model: Mapping[str, tf.Variable], training: Mapping[str, tf.Variable]
     ) -> dict | None:
-        """Loads the newest checkpoint into the variables and returns its position; None where there is none yet."""
+        """Loads the newest checkpoint and returns its position; None where there is none yet."""
         resumable = [path for path in self.steps() if (path / TRAINING).is_file()]
         if not resumable:
             return None
@@ -89,6 +95,7 @@ def model_variables(model) -> dict[str, tf.Variable]:
 
 
 def arrays(variables: Mapping[str, tf.Variable]) -> dict[str, np.ndarray]:
+    """The variables' values."""
     return {name: np.asarray(variable.numpy(), order="C") for name, variable in variables.items()}
 
 
@@ -107,19 +114,22 @@ def read_about(path: Path) -> dict:
 
 
 def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
-    """Assigns a file's arrays to the variables of the same names and returns what was stored beside them.
+    """Assigns a file's arrays to the variables of the same names, or of what those are called now.
 
-    Raises UserError unless the names and the shapes are exactly the variables'.
+    Returns what was stored beside them. Raises UserError unless names and shapes are exactly the
+    variables'.
     """
     with _open(path) as file:
-        stored = set(file.keys())
-        if stored != set(variables):
-            missing, extra = sorted(set(variables) - stored), sorted(stored - set(variables))
+        stored = _names(file)
+        if stored.keys() != variables.keys():
+            missing = sorted(variables.keys() - stored.keys())
+            extra = sorted(stored.keys() - variables.keys())
             raise UserError(
-                f"{path}: not this model's checkpoint; missing {missing[:3]}, unexpected {extra[:3]}"
+                f"{path}: not this model's checkpoint; missing {missing[:3]}, "
+                f"unexpected {extra[:3]}"
             )
         for name, variable in variables.items():
-            value = file.get_tensor(name)
+            value = file.get_tensor(stored[name])
             if value.shape != tuple(variable.shape):
                 raise UserError(
                     f"{path}: {name} has shape {value.shape}; expected {tuple(variable.shape)}"
@@ -129,21 +139,29 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
 
 
 def average(paths: Sequence[Path], output: Path) -> None:
-    """Writes the mean of several models' weights (section 6.1), reading one array of one file at a time."""
+    """Writes the mean of several models' weights (section 6.1), reading an array at a time."""
     files = [_open(path) for path in paths]
+    names = [_names(file) for file in files]
     mean = {}
-    for name in files[0].keys():
-        total = np.zeros(files[0].get_slice(name).get_shape(), np.float64)
-        for path, file in zip(paths, files):
+    for name in names[0]:
+        total = np.zeros(files[0].get_slice(names[0][name]).get_shape(), np.float64)
+        for path, file, stored in zip(paths, files, names, strict=True):
             try:
-                total += file.get_tensor(name)
-            except (SafetensorError, ValueError):  # no such name, another shape
+                total += file.get_tensor(stored[name])
+            except (KeyError, ValueError):  # no such name, another shape
                 raise UserError(
                     f"{path}: {name} is not as in {paths[0]}; expected checkpoints of one run"
                 ) from None
         mean[name] = (total / len(files)).astype(np.float32)
     steps = [read_about(path)["step"] for path in paths]
     write_arrays(output, mean, {"step": max(steps), "averaged": steps})
+
+
+def _names(file) -> dict[str, str]:
+    """{what a variable is called now: its name in the file}."""
+    return {
+        "/".join(_RENAMED.get(part, part) for part in name.split("/")): name for name in file.keys()
+    }
 
 
 def _open(path: Path):

@@ -10,7 +10,8 @@ class Loss(NamedTuple):
 
     Attributes:
         smoothed: float32 scalar, what is minimised; the only one with a gradient.
-        nll: float32 scalar, negative log-likelihood in nats, whose mean's exponential is the perplexity.
+        nll: float32 scalar, negative log-likelihood in nats, whose mean's exponential is the
+            perplexity.
         correct: float32 scalar, symbols that the model's most probable choice gets right.
         tokens: float32 scalar, how many.
 
@@ -43,9 +44,9 @@ def label_smoothed_cross_entropy(logits, targets, smoothing) -> Loss:
 def _cross_entropies(logits, targets, smoothing):
     """logits [B, T, V], targets [B, T] -> smoothed and plain cross-entropy, 1 where the target is most probable; [B, T] each.
 
-    With its own gradient, p - q, since [B, T, V] is the largest tensor of a training step: one softmax serves both passes.
-    TensorFlow's fused cross-entropy takes six times as long on CPUs, and the gradient of picking the targets' logits would
-    be a scatter.
+    With its own gradient, p - q, since [B, T, V] is the largest tensor of a training step: one
+    softmax serves both passes. TensorFlow's fused cross-entropy takes six times as long on CPUs,
+    and the gradient of picking the targets' logits would be a scatter.
     """
 
     @tf.custom_gradient

@@ -10,8 +10,9 @@ from t2t_lite.config import HParams
 def learning_rate(hparams: HParams, step):
     """The learning rate of update number `step`, which counts from 1.
 
-    rsqrt: learning_rate * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5) (Eq. 3); constant: learning_rate after a
-    linear warmup; cosine: the same, then half a cosine down to 0 at train_steps.
+    rsqrt: learning_rate * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5) (Eq. 3);
+    constant: learning_rate after a linear warmup; cosine: the same, then half a cosine down to 0 at
+    train_steps.
 
     Args:
         step: float32 scalar tensor or number.
@@ -38,8 +39,9 @@ def learning_rate(hparams: HParams, step):
 class Adam:
     """Adam [20] on gradients that are reduced already: each replica updates its own copy of the variables alike.
 
-    Keras' optimizers reduce gradients themselves and can't leave an update out; this is TensorFlow's fused update with
-    the same formula: alpha = lr * sqrt(1 - beta2^t) / (1 - beta1^t), w -= alpha * m / (sqrt(v) + epsilon).
+    Keras' optimizers reduce gradients themselves and can't leave an update out; this is
+    TensorFlow's fused update with the same formula: alpha = lr * sqrt(1 - beta2^t) / (1 - beta1^t),
+    w -= alpha * m / (sqrt(v) + epsilon).
 
     Args:
         hparams: HParams, for schedule and constants.
@@ -66,8 +68,9 @@ class Adam:
 
         Args:
             gradients: a tensor for each variable, in their order.
-            finite: bool scalar tensor; False leaves every variable as it is, without a branch, since collectives do
-                not work inside `tf.cond`: with lr = 0 and both betas = 1 the update's formulas change nothing.
+            finite: bool scalar tensor; False leaves every variable as it is, without a branch,
+                since collectives do not work inside `tf.cond`: with lr = 0 and both betas = 1 the
+                update's formulas change nothing.
 
         """
         h = self._hparams

@@ -110,8 +110,8 @@ def _parameters(
 def _memory(h, parameters: int, tokens: int, vocabulary: int, precision: str) -> tuple[int, int]:
     """Bytes of (weights, gradients, two Adam slots), and of the activations kept for one micro-batch's gradients.
 
-    Counted per token: each sub-layer keeps about 8 vectors of d_model or 2 of d_ff, attention its weights over a typical
-    64 positions, the softmax 3 rows of the vocabulary in float32.
+    Counted per token: each sub-layer keeps about 8 vectors of d_model or 2 of d_ff, attention its
+    weights over a typical 64 positions, the softmax 3 rows of the vocabulary in float32.
     """
     width = 4 if precision == "float32" else 2
     encoder = 8 * h.d_model + 2 * h.d_ff + 8 * h.d_model + 3 * h.num_heads * 64

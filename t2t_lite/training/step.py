@@ -12,7 +12,8 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.training.loss import Loss, label_smoothed_cross_entropy
 from t2t_lite.training.optimizer import Adam, learning_rate
 
-# float16's loss scale starts high, halves at an overflow and doubles after this many updates without one.
+# float16's loss scale starts high, halves at an overflow and doubles after this many updates
+# without one.
 _FIRST_SCALE, _SCALE_UP_AFTER = 2.0**15, 2000
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -34,15 +35,16 @@ class TrainStep:
         hparams: HParams.
         strategy: tf.distribute.Strategy.
         seed: of all dropout; a mask follows from (seed, step, micro-batch, replica).
-        xla: whether forward and gradients are compiled by XLA. The all-reduce and Adam stay outside it.
+        xla: whether forward and gradients are compiled by XLA. The all-reduce and Adam stay outside
+            it.
 
     Call arguments:
         inputs: int32 array [R, M, B, S].
         targets: int32 array [R, M, B, T].
 
     Returns:
-        Report. Gradients are sums over replicas and micro-batches, divided once by the number of target symbols, so
-        neither the loss nor the update depends on how a batch was cut.
+        Report. Gradients are sums over replicas and micro-batches, divided once by the number of
+        target symbols, so neither the loss nor the update depends on how a batch was cut.
 
     """
 

@@ -14,8 +14,8 @@ def clean(tree: Tree) -> Tree | None:
     """The tree over its words alone, under one root TOP; None if it has no words.
 
     - Traces (`-NONE-`) go, and every constituent that is empty without them.
-    - A root without a label, TOP, ROOT or S1 becomes TOP, and so do several, one over the other; above any other a TOP is
-      added.
+    - A root without a label, TOP, ROOT or S1 becomes TOP, and so do several, one over the other;
+      above any other a TOP is added.
     - Labels lose function tags and indices (see `bare_label`). Unary chains stay, X over X too.
     """
     top = Tree(TOP, ())
@@ -50,8 +50,9 @@ def _is_word(node: Tree) -> bool:
 def bare_label(label: str) -> str:
     """The category alone: NP for NP-SBJ-1 and NP=2, PRT for PRT|ADVP, NNP for NNP|NN; -LRB-, `-` or `=` stay themselves.
 
-    Parsers are scored without function tags and indices: EVALB too compares labels up to the first `-` or `=`.
-    Of labels that the annotators left open the first is taken; EVALB's COLLINS.prm holds ADVP and PRT equal.
+    Parsers are scored without function tags and indices: EVALB too compares labels up to the first
+    `-` or `=`. Of labels that the annotators left open the first is taken; EVALB's COLLINS.prm
+    holds ADVP and PRT equal.
     """
     category = _CATEGORY.match(label)
     return category[0] if category else label

@@ -6,7 +6,8 @@ from xml.sax.saxutils import escape
 
 from nltk.tree import Tree, TreePrettyPrinter
 
-# In pixels: size of the text, mean width of its letters, space beside each text, from level to level, around the tree.
+# In pixels: size of the text, mean width of its letters, space beside each text, from level to
+# level, around the tree.
 _SIZE, _LETTER, _SPACE, _LEVEL, _MARGIN = 14, 8, 12, 44, 16
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 

@@ -1,6 +1,7 @@
 """Trees as sequences of symbols, the targets of a sequence-to-sequence parser, and back to trees over the words.
 
-Reference: Vinyals et al. 2015, Grammar as a Foreign Language (https://arxiv.org/abs/1412.7449), section 2.2.
+Reference: Vinyals et al. 2015, Grammar as a Foreign Language (https://arxiv.org/abs/1412.7449),
+section 2.2.
 """
 
 import re
@@ -35,8 +36,9 @@ class Repaired(NamedTuple):
 class Linearization:
     """The form of the symbols.
 
-    A constituent is `(NP` ... `)NP` (closing labelled) or `(NP` ... `)` (closing plain). A word is its tag (tags kept) or XX
-    (tags normalised, with which Vinyals et al. gained 1 F1). The root, always TOP, has no symbols of its own.
+    A constituent is `(NP` ... `)NP` (closing labelled) or `(NP` ... `)` (closing plain). A word is
+    its tag (tags kept) or XX (tags normalised, with which Vinyals et al. gained 1 F1). The root,
+    always TOP, has no symbols of its own.
     """
 
     tags: Literal["normalised", "kept"] = "normalised"
@@ -76,13 +78,16 @@ class Linearization:
         """The tree of the symbols over exactly `words`, in order, whatever the symbols. What does not fit is repaired:
 
         1. A symbol of no known form is dropped.
-        2. A closing label closes up to the nearest open constituent of that label; if there is none, it is dropped.
+        2. A closing label closes up to the nearest open constituent of that label; if there is
+           none, it is dropped.
         3. Constituents open at the end are closed there.
-        4. Words without a symbol are added as XX, symbols without a word are dropped: at the end if 3 applied, since then the
-           output broke off or never stopped, else in the middle of the words, since then it lost count at a place unknown,
-           and half of the words on either side keep theirs. (One to three words lost at random places of GENIA and GUM: F1
-           55 with additions in the middle, 30 at the end.)
-        5. A constituent without words is dropped, and so is one in more than MAX_DEPTH others, its words kept.
+        4. Words without a symbol are added as XX, symbols without a word are dropped: at the end if
+           3 applied, since then the output broke off or never stopped, else in the middle of the
+           words, since then it lost count at a place unknown, and half of the words on either side
+           keep theirs. (One to three words lost at random places of GENIA and GUM: F1 55 with
+           additions in the middle, 30 at the end.)
+        5. A constituent without words is dropped, and so is one in more than MAX_DEPTH others, its
+           words kept.
         """
         known = [kind for kind in map(self.kind, symbols) if kind]
         repairs = []

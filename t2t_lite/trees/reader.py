@@ -1,8 +1,8 @@
 """Bracketed trees as treebanks hold them, read from files and text, and written on one line.
 
-Every word stands alone under its tag, `(NN cat)`. Brackets inside a word are part of it where they pair up, `(NN x(y))`.
-A bracket alone, `(-LRB- ()`, is read as the word -LRB-. What is written other tools can read too: -LRB- and
--RRB- for every round bracket in a word.
+Every word stands alone under its tag, `(NN cat)`. Brackets inside a word are part of it where they
+pair up, `(NN x(y))`. A bracket alone, `(-LRB- ()`, is read as the word -LRB-. What is written other
+tools can read too: -LRB- and -RRB- for every round bracket in a word.
 """
 
 import collections
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from nltk.tree import Tree
 
-from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import UserError
+from t2t_lite.files import read_lines
 
 # Blanks are these only: a no-break space and the separators of Unicode are part of a word.
 _BLANK, _TEXT = r"[ \t\r\n]", r"[^ \t\r\n()]"
@@ -21,12 +21,14 @@ _GROUP = rf"\({_TEXT}*\)"  # brackets inside a word, to a depth of four
 for _ in range(3):
     _GROUP = rf"\((?:{_TEXT}|{_GROUP})*\)"
 _WORD = rf"(?>(?:{_GROUP})*{_TEXT}+(?:{_GROUP}|{_TEXT}+)*)"  # atomic: tried in one way only, so in linear time
-# A tag with its word in one match, since most of a treebank is those; else one bracket with its label, or one word.
+# A tag with its word in one match, since most of a treebank is those; else one bracket with its
+# label, or one word.
 _TOKEN = re.compile(
     rf"\({_BLANK}*({_TEXT}*)(?:(?<={_TEXT}){_BLANK}+(?:({_WORD}){_BLANK}*|([()]))\))?"  # 1: label, 2 or 3: word
     rf"|(\)|{_WORD})"  # 4
 )
-# What lines begin with that are no part of trees: comments, the LDC's headers (`*x*x*`), the markup of the Chinese treebank.
+# What lines begin with that are no part of trees: comments, the LDC's headers (`*x*x*`), the markup
+# of the Chinese treebank.
 _COMMENT_LINES = ";", "%", "#", "//", "*", "<"
 _INDENTED_COMMENTS = ";;", "%%"
 _COMMENT_AFTER_BRACKET = re.compile(r"(?<=\))[ \t]+(?:[;%#]|//).*")
@@ -54,15 +56,17 @@ def read_trees(
 ) -> Iterator[Tree]:
     """The trees of a file, plain or `.gz`, as they are in it: over many lines, one a line, or several a line.
 
-    A line that begins with a bracket, indented no more than the one before that did, begins a tree; where that leaves a tree
-    without all its closing brackets, the lines up to the next that begins with the same label are read as part of it, if that
-    makes it whole. Comments are left out: lines that begin with `;`, `%`, `#`, `//`, `*` or `<`, and what follows one of the
-    first four after a bracket and a blank.
+    A line that begins with a bracket, indented no more than the one before that did, begins a tree;
+    where that leaves a tree without all its closing brackets, the lines up to the next that begins
+    with the same label are read as part of it, if that makes it whole. Comments are left out: lines
+    that begin with `;`, `%`, `#`, `//`, `*` or `<`, and what follows one of the first four after a
+    bracket and a blank.
 
-    A tree that is broken (brackets that do not pair up, words without a tag of their own, constituents without words) raises
-    UserError `path:line: ...` with the line it starts in. With `skip_bad` that error goes to `on_skip` instead, and reading
-    goes on at the next line that begins a tree. A tree that is nothing but a root, `(TOP)`, is no error: parsers write it
-    where they found none.
+    A tree that is broken (brackets that do not pair up, words without a tag of their own,
+    constituents without words) raises UserError `path:line: ...` with the line it starts in. With
+    `skip_bad` that error goes to `on_skip` instead, and reading goes on at the next line that
+    begins a tree. A tree that is nothing but a root, `(TOP)`, is no error: parsers write it where
+    they found none.
     """
     waiting = collections.deque()  # blocks that were looked at already
     blocks = _blocks(read_lines(Path(path)))

@@ -4,8 +4,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from t2t_lite.data.sources import Source, digest, file_identity, missing_file
+from t2t_lite.data.sources import Source, digest
 from t2t_lite.errors import UserError
+from t2t_lite.files import file_identity, missing_file
 
 
 class TreebankFiles(Source):
@@ -14,7 +15,8 @@ class TreebankFiles(Source):
     Pairs are (the words as the files have them, separated by spaces; the tree with root TOP).
 
     Args:
-        paths: files, plain or `.gz`, and folders, of which every `.mrg`, `.trees` and `.ptb` file below is read.
+        paths: files, plain or `.gz`, and folders, of which every `.mrg`, `.trees` and `.ptb` file
+            below is read.
         skip_bad: leave out, and count, trees that are broken; False: they are errors.
 
     """

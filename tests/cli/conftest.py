@@ -1,4 +1,7 @@
-"""What tests of several commands share: a run that they can read."""
+"""What tests of several commands share: how they run one, and a run that they can read."""
+
+import io
+import sys
 
 import pytest
 from untrained import untrained_run
@@ -7,7 +10,37 @@ from t2t_lite import registry
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Runs a command in this process: (its module, flags, stdin) -> (exit code, stdout, stderr)."""
+
+    def run(command, *flags, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        monkeypatch.setattr(sys, "argv", [command.__name__, *map(str, flags)])
+        capsys.readouterr()  # what earlier steps of the test have said
+        with pytest.raises(SystemExit) as end:
+            command.main()
+        return end.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refusal(call):
+    """Runs a command that must refuse its flags in one line, and returns what follows "error: "."""
+
+    def run(command, *flags) -> str:
+        code, out, err = call(command, *flags)
+        name = "t2t-" + command.__name__.rpartition(".")[2].replace("_", "-")
+        assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith(f"{name}: error: "), (
+            err
+        )
+        return err.removeprefix(f"{name}: error: ")
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def run(tmp_path_factory):
     """An untrained translator."""
     path = tmp_path_factory.mktemp("runs") / "untrained"

@@ -22,19 +22,6 @@ PREDICTED = [
 
 
 @pytest.fixture
-def t2t_evalb(monkeypatch, capsys):
-    """Runs the command in this process: arguments -> (exit code, stdout, stderr)."""
-
-    def run(*argv):
-        monkeypatch.setattr(sys, "argv", ["t2t-evalb", *map(str, argv)])
-        with pytest.raises(SystemExit) as end:
-            evalb.main()
-        return end.value.code, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
 def files(tmp_path):
     """Writes gold and predicted lines, and returns the flags that name the files."""
 
@@ -47,33 +34,33 @@ def files(tmp_path):
 
 
 @pytest.mark.parametrize("name, parameters", [("sample", "sample.prm"), ("bug", "new.prm")])
-def test_prints_what_evalb_prints(t2t_evalb, shared, name, parameters):
+def test_prints_what_evalb_prints(call, shared, name, parameters):
     folder = shared / "data" / "evalb"
     gold, predicted = folder / f"{name}.gld", folder / f"{name}.tst"
-    code, out, err = t2t_evalb(
-        "--gold", gold, "--predicted", predicted, "--params", folder / parameters
+    code, out, err = call(
+        evalb, "--gold", gold, "--predicted", predicted, "--params", folder / parameters
     )
     assert code == 0 and out == (folder / f"{name}.expected").read_text()
     assert "tags: own" in err and err.count(f"{predicted}:") == (5 if name == "sample" else 0)
 
 
-def test_tags(t2t_evalb, files):
-    code, out, err = t2t_evalb(*files())
+def test_tags(call, files):
+    code, out, err = call(evalb, *files())
     assert code == 0 and "tags: own" in err and out.split("\n")[3].split()[2] == "1"
     assert f"{files()[3]}:1: 3 words after deletion; expected 2" in err
-    code, out, err = t2t_evalb(*files(), "--tags", "gold")
+    code, out, err = call(evalb, *files(), "--tags", "gold")
     assert code == 0 and "tags: gold" in err
     assert [row.split()[2] for row in out.split("\n")[3:6]] == ["0", "0", "2"]
 
 
-def test_summary(t2t_evalb, files):
-    full = t2t_evalb(*files())[1]
-    code, out, _ = t2t_evalb(*files(), "--summary")
+def test_summary(call, files):
+    full = call(evalb, *files())[1]
+    code, out, _ = call(evalb, *files(), "--summary")
     assert code == 0 and out.startswith("=== Summary ===\n") and full.endswith(out)
 
 
-def test_json(t2t_evalb, files):
-    code, out, _ = t2t_evalb(*files(), "--tags=gold", "--json")
+def test_json(call, files):
+    code, out, _ = call(evalb, *files(), "--tags=gold", "--json")
     result = json.loads(out)
     assert code == 0 and list(result) == ["tags", "cutoff_len", "all", "up_to_cutoff"]
     assert (
@@ -92,21 +79,21 @@ def test_json(t2t_evalb, files):
     assert (figures["matched"], figures["gold"], figures["predicted"]) == (5, 6, 5)
 
 
-def test_gzip(t2t_evalb, files, tmp_path):
+def test_gzip(call, files, tmp_path):
     flags = list(files())
-    plain = t2t_evalb(*flags)[1]
+    plain = call(evalb, *flags)[1]
     for i in (1, 3):
         packed = flags[i].with_name(f"{flags[i].name}.gz")
         packed.write_bytes(gzip.compress(flags[i].read_bytes()))
         flags[i] = packed
-    assert t2t_evalb(*flags)[1] == plain
+    assert call(evalb, *flags)[1] == plain
 
 
-def test_stops_at_max_error(t2t_evalb, files, tmp_path):
+def test_stops_at_max_error(call, files, tmp_path):
     parameters = tmp_path / "a.prm"
     parameters.write_text("MAX_ERROR 2\nFOO 1\n")
     flags = files(["(S (NN a))"] * 5, ["(S (NN a))"] + ["(S (NN b))"] * 4)
-    code, out, err = t2t_evalb(*flags, "--params", parameters)
+    code, out, err = call(evalb, *flags, "--params", parameters)
     assert (
         code == 2 and out.count("\n") == 3 + 4
     )  # EVALB too ends with the error after the next, without totals
@@ -116,32 +103,25 @@ def test_stops_at_max_error(t2t_evalb, files, tmp_path):
     )
 
 
-def test_stops_at_a_word_outside_brackets(t2t_evalb, files):
+def test_stops_at_a_word_outside_brackets(call, files):
     flags = files(["(S (NN a))"] * 2, ["(S (NN a))", "(S (NN a b))"])
-    code, out, err = t2t_evalb(*flags)
+    code, out, err = call(evalb, *flags)
     assert (
         code == 2 and out.count("\n") == 3 + 1 and f"error: {flags[3]}:2: 'a' is not alone" in err
     )
 
 
-def refused(t2t_evalb, *argv) -> str:
-    code, out, err = t2t_evalb(*argv)
-    assert (code, out) == (2, "") and err.startswith("t2t-evalb: error: ") and err.count("\n") == 1
-    return err
-
-
-def test_refusals(t2t_evalb, files):
+def test_refusals(refusal, files):
     flags = files(GOLD, PREDICTED[:2])
-    err = refused(t2t_evalb, *flags)
+    err = refusal(evalb, *flags)
     assert f"{flags[1]} has 3" in err and f"{flags[3]} has 2" in err
-    assert "nearest in" in refused(t2t_evalb, "--gold", flags[1].with_name("gol"), *flags[2:])
-    assert "nearest in" in refused(
-        t2t_evalb, *files(), "--params", flags[1].with_name("COLLINS.prm")
-    )
-    assert "--tags" in refused(t2t_evalb, *flags, "--tags", "silver")
-    assert "--predicted" in refused(t2t_evalb, *flags[:2])
-    assert "nearest: --params" in refused(t2t_evalb, *flags, "--param", "x")
-    assert "empty" in refused(t2t_evalb, *files([], []))
+    assert "nearest in" in refusal(evalb, "--gold", flags[1].with_name("gol"), *flags[2:])
+    parameters = flags[1].with_name("COLLINS.prm")
+    assert "nearest in" in refusal(evalb, *files(), "--params", parameters)
+    assert "--tags" in refusal(evalb, *flags, "--tags", "silver")
+    assert "--predicted" in refusal(evalb, *flags[:2])
+    assert "nearest: --params" in refusal(evalb, *flags, "--param", "x")
+    assert "empty" in refusal(evalb, *files([], []))
 
 
 def test_imports_nothing_slow():

@@ -1,4 +1,7 @@
-"""t2t-server as a process of its own: clients that are slow, greedy, gone or many, and how it starts and ends."""
+"""t2t-server as a process of its own: clients that are slow, greedy, gone or many.
+
+And how it starts and ends.
+"""
 
 import contextlib
 import http.client
@@ -12,9 +15,8 @@ import time
 
 import pytest
 from server_process import COMMAND, started
-from untrained import untrained_export
 
-from t2t_lite.cli import arguments, server
+from t2t_lite.cli import server
 
 LINES = [
     f"{word} words of {other} text"
@@ -24,10 +26,8 @@ LINES = [
 
 
 @pytest.fixture(scope="module")
-def export(run, tmp_path_factory):
-    return untrained_export(
-        tmp_path_factory.mktemp("exports") / "words", run, beam_size=2, extra_length=5
-    )
+def export(translator_export):
+    return translator_export.folder
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def port(export):
 
 @pytest.fixture(scope="module")
 def unchanged(port):
-    """Asserts that the server answers 100 lines as it did before any other test, one at a time and together."""
+    """Asserts that the server answers 100 lines, alone and together, as before any other test."""
     lines = [f"{line} {number}" for number in range(12) for line in LINES][:100]
 
     def alone():
@@ -66,7 +66,7 @@ class Client:
         return answer["predictions"]
 
     def post(self, body, **options) -> tuple[int, dict]:
-        self.connection.request("POST", "/v1/models/words:predict", body, **options)
+        self.connection.request("POST", "/v1/models/numbers:predict", body, **options)
         response = self.connection.getresponse()
         return response.status, json.loads(response.read())
 
@@ -81,7 +81,7 @@ def raw(port: int, *parts: bytes) -> socket.socket:
 
 def head(length: int) -> bytes:
     return (
-        b"POST /v1/models/words:predict HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n"
+        b"POST /v1/models/numbers:predict HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n"
         % length
     )
 
@@ -102,16 +102,17 @@ def test_a_body_too_large_is_refused(port, unchanged):
     )  # no length is told
     assert client.post(b" " * 3_000_000, headers={"Connection": "close"}) == (413, error)
     connection = raw(
-        port, b"POST /v1/models/words:predict HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\n"
+        port, b"POST /v1/models/numbers:predict HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\n"
     )
     connection.sendall(b"Content-Length: 3000000\r\n\r\n")
     assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")  # instead of 100
     unchanged()
 
 
+@pytest.mark.thorough
 def test_slow_clients_hold_up_nobody_and_end(port, unchanged):
-    slow = [raw(port, head(1000)) for _ in range(20)]
-    headers = [raw(port, b"POST /v1/models/words:predict HTTP/1.1\r\n") for _ in range(20)]
+    slow = [raw(port, head(1000)) for _ in range(20)]  # their bodies would take 100 s
+    headers = [raw(port, b"POST /v1/models/numbers:predict HTTP/1.1\r\n") for _ in range(20)]
     silent = [raw(port) for _ in range(20)]
     stop = threading.Event()
 
@@ -126,19 +127,18 @@ def test_slow_clients_hold_up_nobody_and_end(port, unchanged):
 
     thread = threading.Thread(target=dribble)
     thread.start()
-    begun = time.monotonic()
     assert Client(port).predict(LINES)
     answers = [connection.recv(1000) for connection in slow]
     assert all(answer.startswith(b"HTTP/1.1 408 ") for answer in answers), answers
     for connection in (*headers, *silent):
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(1000) == b""
-    assert time.monotonic() - begun < 30  # far less than the 100 s of their bodies
     stop.set()
     thread.join()
     unchanged()
 
 
+@pytest.mark.thorough
 def test_clients_that_do_not_read_end(port, unchanged):
     text = "many " * 495
     message = {"signature_name": "attention", "instances": [{"text": text, "target": text}]}
@@ -162,6 +162,7 @@ def test_clients_that_do_not_read_end(port, unchanged):
     unchanged()
 
 
+@pytest.mark.thorough
 def test_clients_that_are_killed(port, unchanged):
     lines = LINES * 11
     clients = [
@@ -188,13 +189,15 @@ def test_clients_that_are_killed(port, unchanged):
 _HAMMER = """
 import http.client, json, sys
 connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]))
+body = json.dumps({"instances": json.loads(sys.argv[2])})
 while True:
-    connection.request("POST", "/v1/models/words:predict", json.dumps({"instances": json.loads(sys.argv[2])}))
+    connection.request("POST", "/v1/models/numbers:predict", body)
     print(flush=True)
     connection.getresponse().read()
 """
 
 
+@pytest.mark.thorough
 def test_sigterm_under_load_loses_no_request(export):
     answers, lost, begun = [], [], threading.Barrier(9)
 
@@ -223,30 +226,29 @@ def test_sigterm_under_load_loses_no_request(export):
         begun.wait()
         time.sleep(1)
         process.send_signal(signal.SIGTERM)
-        stopped = time.monotonic()
         time.sleep(1)
         uploading.sendall(body[20:])
         assert uploading.makefile("rb").read().startswith(b"HTTP/1.1 200 ")
         for thread in threads:
             thread.join()
-        assert process.wait(15) == 0 and time.monotonic() - stopped < 10
+        assert process.wait(15) == 0
     assert lost == [] and len(answers) > 16
     assert all(equal([found], [wanted[line]]) for line, found in answers)
 
 
+@pytest.mark.thorough
 def test_what_is_unanswered_in_the_end_is_told_so(export):
     with started(export, "--max_batch_lines", 1) as (process, port):
         body = json.dumps({"instances": ["many plain words of some text"] * 10_000}).encode()
         waiting, sending = raw(port, head(len(body)), body), raw(port, head(1000), b"[")
         assert Client(port).predict(LINES[:1])  # so both have arrived
         process.send_signal(signal.SIGTERM)
-        stopped = time.monotonic()
         for connection in (waiting, sending):
             answer = connection.makefile("rb").read()
             assert answer.startswith(b"HTTP/1.1 503 ") and answer.endswith(
                 b'{"error":"the server stops"}'
             )
-        assert process.wait(15) == 0 and 7 < time.monotonic() - stopped < 10
+        assert process.wait(15) == 0
 
 
 def test_a_port_in_use_is_one_line(port, export):
@@ -260,18 +262,7 @@ def test_a_port_in_use_is_one_line(port, export):
     assert result.stderr.count("\n") == 1
 
 
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Runs t2t-server in this process with flags that keep it from serving: (exit code, stderr)."""
-
-    def call(*flags):
-        monkeypatch.setattr(sys, "argv", ["t2t-server", *map(str, flags)])
-        return arguments.run(server.serve, "t2t-server"), capsys.readouterr().err
-
-    return call
-
-
-def test_mistakes_are_one_line(command, export, tmp_path):
+def test_mistakes_are_one_line(refusal, export, tmp_path):
     for flags, message in [
         (
             ["--export_dir", tmp_path],
@@ -295,25 +286,16 @@ def test_mistakes_are_one_line(command, export, tmp_path):
         ([], "the following arguments are required: --export_dir"),
     ]:
         flags = flags if "--port" in flags or "--host" in flags else [*flags, "--port", 0]
-        code, err = command(*flags)
-        assert (
-            code == 2
-            and err.count("\n") == 1
-            and err.startswith("t2t-server: error: ")
-            and message in err
-        )
+        assert message in refusal(server, *flags)
 
 
-def test_a_missing_extra_is_one_line(command, monkeypatch, tmp_path):
+def test_a_missing_extra_is_one_line(refusal, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    code, err = command("--export_dir", tmp_path)
-    assert (
-        (code, err.count("\n")) == (2, 1)
-        and 'pip install "t2t_lite[serve]"' in err
-        and "uvicorn is missing" in err
-    )
+    message = refusal(server, "--export_dir", tmp_path)
+    assert 'pip install "t2t_lite[serve]"' in message and "uvicorn is missing" in message
 
 
 def test_help_does_not_load_tensorflow():
-    code = "import sys; from t2t_lite.cli import server; server.parser(); sys.exit('tensorflow' in sys.modules)"
+    code = "import sys; from t2t_lite.cli import server; server.parser()"
+    code += "; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,13 +1,16 @@
-"""The mission's own command, `t2t-trainer --problem=wmt14_ende --hparams=big`, on mocked downloads."""
+"""`t2t-trainer --problem=wmt14_ende --hparams=big`, the mission's own command, mocked downloads.
+
+Run as a script, this file is that command: it needs 10 GB, which end with its process.
+"""
 
 import random
+import subprocess
 import sys
 
-import tensorflow as tf
-import tensorflow_datasets as tfds
+import pytest
 
-from t2t_lite.cli import arguments, trainer
-
+pytestmark = pytest.mark.thorough
+SIZES = {"train": 20_000, "validation": 2, "test": 2}
 SYLLABLES = [
     a + b
     for a in ("b", "d", "f", "g", "k", "l", "m", "n", "pr", "s", "t", "v", "st", "br")
@@ -29,32 +32,17 @@ def generated_pairs(count, seed):
     return [(sentence(""), sentence("en")) for _ in range(count)]
 
 
-def test_three_updates_at_the_sets_own_sizes_resumed_once(tmp_path, monkeypatch, capsys):
-    sizes = {"train": 20_000, "validation": 2, "test": 2}
-
-    def as_dataset(builder, split, *args, **kwargs):
-        pairs = generated_pairs(sizes[str(split)], seed=str(split))
-        return tf.data.Dataset.from_tensor_slices(
-            {"en": [en for en, _ in pairs], "de": [de for _, de in pairs]}
-        )
-
+def test_three_updates_at_the_sets_own_sizes_resumed_once(tmp_path):
     def run(steps):
         # Only what two CPU cores force on it is overridden: all sizes are the set's own.
-        flags = [
-            "--set=batch_tokens=256",
-            "--set=max_length=128",
-            "--set=report_steps=1",
-            f"--set=train_steps={steps}",
-        ]
-        directories = [f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run"]
-        monkeypatch.setattr(
-            sys,
-            "argv",
-            ["t2t-trainer", "--problem=wmt14_ende", "--hparams=big", *flags, *directories],
+        flags = ["--set=batch_tokens=256", "--set=max_length=128", "--set=report_steps=1"]
+        folders = [f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run"]
+        command = [sys.executable, __file__, "--problem=wmt14_ende", "--hparams=big", *flags]
+        result = subprocess.run(
+            [*command, f"--set=train_steps={steps}", *folders], capture_output=True, text=True
         )
-        with tfds.testing.mock_data(as_dataset_fn=as_dataset):
-            assert arguments.run(trainer.train, "t2t-trainer") == 0
-        return capsys.readouterr().err
+        assert result.returncode == 0, result.stderr
+        return result.stderr
 
     first = run(2)
     assert "37,000 sub-words" in first and "d_model 1024" in first and "step 2/2" in first
@@ -64,3 +52,21 @@ def test_three_updates_at_the_sets_own_sizes_resumed_once(tmp_path, monkeypatch,
         "step-00000002",
         "step-00000003",
     ]
+
+
+def main():
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    from t2t_lite.cli import trainer
+
+    def as_dataset(builder, split, *args, **kwargs):
+        sources, targets = zip(*generated_pairs(SIZES[str(split)], seed=str(split)))
+        return tf.data.Dataset.from_tensor_slices({"en": list(sources), "de": list(targets)})
+
+    with tfds.testing.mock_data(as_dataset_fn=as_dataset):
+        trainer.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.data import pipeline
+from t2t_lite.data.buckets import rounded_length
 from t2t_lite.data.pipeline import TrainingBatches, eval_batches, fit_buckets, sample_lengths
 from t2t_lite.data.sources import Generated, TextFiles
 from t2t_lite.data.tokenizer import EOS, PAD
@@ -138,7 +139,7 @@ def test_blocks_are_shuffled_and_whole(monkeypatch):
 
 
 def test_an_epoch_ends_without_waiting_for_the_tuner(source, vocabularies):
-    """TensorFlow's tuner sleeps for up to a minute, and an iterator cannot end meanwhile: too long to be waited for here."""
+    """TensorFlow's tuner sleeps for up to a minute, in which an iterator cannot end."""
     chunks = pipeline._encoded(source.dataset().batch(10), vocabularies, MAX_LENGTH)
     assert chunks.options().autotune.enabled is False
 
@@ -197,7 +198,7 @@ def test_eval_batches_drop_nothing(sentences, vocabularies, replicas):
 
 
 def test_eval_lengths_are_few():
-    rounded = [pipeline._eval_length(n) for n in range(1, 2000)]
+    rounded = [rounded_length(n) for n in range(1, 2000)]
     assert all(n <= r <= max(16, 1.5 * n) for n, r in enumerate(rounded, 1))
     assert sorted(set(rounded)) == [
         16,

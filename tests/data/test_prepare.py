@@ -1,4 +1,4 @@
-"""prepare: what it makes, what it uses again, and that it writes nothing for data that are wrong."""
+"""prepare: what it makes, what it uses again, and that it writes nothing for wrong data."""
 
 import pytest
 from t2t_lite.problems.translation import TextPairs

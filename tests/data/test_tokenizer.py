@@ -1,4 +1,4 @@
-"""Vocabularies: lossless in Python and in the graph, the agreed special symbols, and clear errors."""
+"""Vocabularies: lossless in Python and in the graph, their special symbols, and clear errors."""
 
 import io
 import random
@@ -17,7 +17,7 @@ ODD = "1,234 \U0001f600", "\ufeffBOM", "\ufffe\uffff", "\x00"
 
 
 def random_unicode(count: int) -> list[str]:
-    """Strings of any characters but surrogates and U+2581, SentencePiece's mark of a space; spaces are frequent."""
+    """Strings with many spaces, of any character but surrogates and U+2581, the mark of a space."""
     chooser = random.Random(1)
     allowed = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000 and c != 0x2581]
     ranges = allowed, allowed[:0x80], allowed[:0x3000], [0x20, 0x09, 0x0A, 0x0D, 0x61]
@@ -103,7 +103,7 @@ def test_training_is_seeded_and_bounded(sentences):
 
 
 def test_graph_survives_a_new_seed(vocabularies):
-    """`tf.random.set_seed` empties the cache of kernels, which would own tensorflow-text's own resource."""
+    """`tf.random.set_seed` empties the cache of kernels, which owns tensorflow-text's resource."""
     encode = tf.function(lambda texts: vocabularies.source.encode(texts))
     before = encode(["the dog"]).to_list()
     tf.random.set_seed(1)

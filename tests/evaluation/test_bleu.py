@@ -13,8 +13,8 @@ from t2t_lite.evaluation.bleu import (
     corpus_chrf,
 )
 
-# What the Perl scripts of Moses as of June 2017 (replace-unicode-punctuation, tokenizer -l de, multi-bleu) print for
-# the published outputs, both sides treated alike.
+# What the Perl scripts of Moses as of June 2017 (replace-unicode-punctuation, tokenizer -l de,
+# multi-bleu) print for the published outputs, both sides treated alike.
 MOSES = {
     "PROMT-Rule-based.4735": 17.02,
     "online-F.0": 15.97,
@@ -94,7 +94,8 @@ def test_ascii_punctuation():
 
 
 def test_compound_split_bleu_by_hand():
-    # Tokens: Das | U | ##AT##-##AT## | Boot | ist | alt | .  against the same with "neu": 6/7, 4/6, 3/5, 2/4.
+    # Tokens: Das | U | ##AT##-##AT## | Boot | ist | alt | .  against the same with "neu": 6/7, 4/6,
+    # 3/5, 2/4.
     score = compound_split_bleu(["Das U-Boot ist alt."], ["Das U-Boot ist neu."])
     assert score.value == pytest.approx(
         100 * math.exp(sum(map(math.log, (6 / 7, 4 / 6, 3 / 5, 2 / 4))) / 4)

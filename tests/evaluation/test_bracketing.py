@@ -19,8 +19,8 @@ PARAMETERS = Parameters(
     cutoff_len=3,
     max_error=100,
 )
-# What EVALB, compiled from its published source, printed with these parameters: name, gold, predicted,
-# "length status matched gold predicted crossing words correct_tags".
+# What EVALB, compiled from its published source, printed with these parameters: name, gold,
+# predicted, "length status matched gold predicted crossing words correct_tags".
 CASES = (
     (
         "equal",

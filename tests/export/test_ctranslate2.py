@@ -1,41 +1,32 @@
-"""CTranslate2's model of an untrained run: it gives the decoder's texts to a program that has ctranslate2 and sentencepiece only."""
+"""CTranslate2's model of an untrained run: it gives the decoder's texts.
+
+To a program that has ctranslate2 and sentencepiece only.
+"""
 
 import builtins
 import dataclasses
 import importlib
 import json
-import random
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 from readme import python_example
+from untrained import sentence, untrained_run
 
 import t2t_lite
 from t2t_lite import registry
-from t2t_lite.config import HParams
 from t2t_lite.data.tokenizer import EOS, PAD, UNK, Vocabularies, Vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
 from t2t_lite.run import Run
-from t2t_lite.training.checkpoints import arrays, model_variables, write_arrays
 
 package = pytest.importorskip("ctranslate2", reason="no package ctranslate2")
 from t2t_lite.export import ctranslate2  # noqa: E402
 
 EXAMPLE = python_example("import json, ctranslate2")
-SIZES = dict(
-    num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8
-)
 OPTIONS = dict(beam_size=3, alpha=0.8, extra_length=20)
-WORDS = "the old boat drifts past seven quiet houses while rain falls on green hills and nobody waves".split()
-
-
-def sentence(seed, length):
-    return " ".join(random.Random(seed).choices(WORDS, k=length))
-
 
 LINES = [
     "",
@@ -54,35 +45,31 @@ def vocabulary():
 
 
 def make_run(path, vocabularies, **sizes):
-    """A run whose untrained model is as sure of its outputs as a trained one: no PAD, UNK or byte, and EOS in due time.
+    """A run whose untrained model is as sure of its outputs as a trained one.
 
-    The last two dimensions of its outputs, which the embeddings of words leave free, say "never" and "the end".
+    It gives no PAD, UNK or byte, and EOS in due time: the last two dimensions of its outputs, which
+    the embeddings of words leave free, say "never" and "the end".
     """
     registry.load_plugins()
-    vocabularies.save(path)
-    run = Run(
-        path, registry.problem("spelled_numbers_ende"), "none", HParams(**SIZES | sizes), seed=1
-    )
-    run.save()
-    keras.utils.set_random_seed(3)
-    model = run.new_model(vocabularies)
-    model.set_weights([weight * 2 for weight in model.get_weights()])
     processor = vocabularies.target.processor
     never = [
         i for i in range(processor.get_piece_size()) if i in (PAD, UNK) or processor.is_byte(i)
     ]
-    embeddings = model.target_embedding.embeddings.numpy()
-    embeddings[never] = embeddings[:, -2:] = 0
-    embeddings[EOS, -2], embeddings[never, -1] = 4, -3
-    model.target_embedding.embeddings.assign(embeddings)
-    last = model.decoder.final_norm or model.decoder.layers[-1].feed_forward_residual.layer_norm
-    last.beta.assign([0] * 15 + [9])
-    if run.hparams.positions == "learned":
-        table = model.target_positions.table.numpy()
-        table[:, -2] = 8 * (np.arange(len(table)) - 5)
-        model.target_positions.table.assign(table)
-    write_arrays(run.averaged, arrays(model_variables(model)), {"step": 0})
-    return run
+
+    def make_sure(model):
+        embeddings = model.target_embedding.embeddings.numpy()
+        embeddings[never] = embeddings[:, -2:] = 0
+        embeddings[EOS, -2], embeddings[never, -1] = 4, -3
+        model.target_embedding.embeddings.assign(embeddings)
+        last = model.decoder.final_norm or model.decoder.layers[-1].feed_forward_residual.layer_norm
+        last.beta.assign([0] * 15 + [9])
+        if model.hparams.positions == "learned":
+            table = model.target_positions.table.numpy()
+            table[:, -2] = 8 * (np.arange(len(table)) - 5)
+            model.target_positions.table.assign(table)
+
+    problem = registry.problem("spelled_numbers_ende")
+    return untrained_run(path, problem, vocabularies, alter=make_sure, **sizes)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +88,7 @@ def folder(run, tmp_path_factory):
 
 
 def outputs(folder, lines):
-    """(text, score) that the example finds for the lines, in a process of its own without t2t_lite and TensorFlow."""
+    """(text, score) that the example finds, in a process without t2t_lite and TensorFlow."""
     assert len(EXAMPLE.splitlines()) == 10
     code = EXAMPLE.replace(
         '"models/ende-ct2/1", ["two hundred six"]', f"{str(folder)!r}, {lines!r}"
@@ -143,6 +130,7 @@ def test_metadata_and_vocabulary_travel_along(folder, run):
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("quantization", ["int8", "float16"])
 def test_quantized(run, folder, tmp_path, quantization):
     small = ctranslate2.export(run, tmp_path, quantization=quantization, **OPTIONS)
@@ -151,6 +139,7 @@ def test_quantized(run, folder, tmp_path, quantization):
     assert len(outputs(small, LINES)) == len(LINES)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -166,9 +155,8 @@ def test_all_that_a_set_can_say(vocabulary, tmp_path, sizes):
     run = make_run(tmp_path / "run", Vocabularies(vocabulary, target, shared=False), **sizes)
     folder = ctranslate2.export(run, tmp_path / "export", **OPTIONS)
     lines = [line for line in LINES if line.strip()]
-    found = ctranslate2.fresh_answer(
-        "fresh_ctranslate2.py", folder, lines
-    )  # greedy; `export` has compared log probabilities
+    # Greedy; `export` has compared log probabilities.
+    found = ctranslate2.fresh_answer("fresh_ctranslate2.py", folder, lines)
     texts = [target.processor.decode(pieces) for pieces in found["pieces"]]
     wanted = [
         best for [best] in t2t_lite.load(run.path).translate(lines, **OPTIONS | {"beam_size": 1})
@@ -179,7 +167,10 @@ def test_all_that_a_set_can_say(vocabulary, tmp_path, sizes):
 
 def test_heads_that_are_too_wide_are_refused(vocabulary, tmp_path):
     run = make_run(tmp_path / "run", Vocabularies(vocabulary, vocabulary, shared=True), d_k=9)
-    message = "heads of d_model / num_heads = 16 / 2 and this run d_k=9, d_v=8, which are more; use --format=saved_model"
+    message = (
+        "heads of d_model / num_heads = 16 / 2 and this run d_k=9, d_v=8, which are more; "
+        "use --format=saved_model"
+    )
     with pytest.raises(UserError, match=message):
         ctranslate2.export(run, tmp_path / "export")
     assert not (tmp_path / "export").exists()
@@ -196,7 +187,7 @@ def test_a_difference_leaves_nothing(run, tmp_path, monkeypatch):
     answer(["\u2581the"], 0.5)
     with pytest.raises(
         UserError,
-        match="differs .*, nothing is written: .* gives 'the' with log probability 0.5.*; expected -",
+        match="differs .*, nothing .*: .* gives 'the' with log probability 0.5.*; expected -",
     ):
         ctranslate2.export(run, tmp_path / "new" / "export", **OPTIONS)
     monkeypatch.setattr(ctranslate2, "TOLERANCE", np.inf)

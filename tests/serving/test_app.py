@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+from untrained import SEARCH
 
 import t2t_lite
 from t2t_lite.errors import UserError
@@ -19,10 +20,10 @@ from t2t_lite.serving.app import Service, create_app
 from t2t_lite.serving.limits import MAX_SUBWORDS, Limits
 from t2t_lite.serving.model import ServedModel, _value
 
-SEARCH = dict(beam_size=3, alpha=0.8, extra_length=7)
 LINES = [
-    "a slow train", "", "   ", "\u3000\u2028", "two\tbridges", " far  roofs ", "\U0001f600 \u6f22", "\x00", "x\ny\r", "\ufeffsnow",
-    "\ufffd", "nobody on board sees the snow " * 4, "roofs", "train train",
+    "a slow train", "", "   ", "\u3000\u2028", "two\tbridges", " far  roofs ",
+    "\U0001f600 \u6f22", "\x00", "x\ny\r", "\ufeffsnow", "\ufffd",
+    "nobody on board sees the snow " * 4, "roofs", "train train",
 ]  # fmt: skip
 SENTENCES = ["she slept .", " the  (old)\tdog\u00a0x {saw} [a] map ", "", "the map"]
 
@@ -41,7 +42,10 @@ class Answer:
 async def ask(
     app, method: str, path: str, *parts: bytes, headers: dict | None = None, stays: bool = True
 ) -> Answer:
-    """One request, its body in parts; a client that does not stay goes after the last, and one without parts never sends one."""
+    """One request, its body in parts.
+
+    A client that does not stay goes after the last, and one without parts never sends one.
+    """
     waiting = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
     if waiting:
         waiting[-1]["more_body"] = False
@@ -58,9 +62,12 @@ async def ask(
         sent.append(message)
 
     scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http", "path": path,
-        "raw_path": path.encode(), "root_path": "", "query_string": b"", "server": ("test", 80), "client": ("test", 1),
-        "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method,
+        "scheme": "http", "path": path, "raw_path": path.encode(), "root_path": "",
+        "query_string": b"", "server": ("test", 80), "client": ("test", 1),
+        "headers": [
+            (name.lower().encode(), value.encode()) for name, value in (headers or {}).items()
+        ],
     }  # fmt: skip
     await app(scope, receive, send)
     start, *bodies = sent
@@ -327,6 +334,7 @@ def test_what_is_not_there_is_answered_with_what_is(numbers):
     assert answer.json["error"] == "GET /v1/models/numbers:predict: expected POST"
 
 
+@pytest.mark.thorough
 def test_ten_thousand_lines_in_one_request(numbers):
     lines = [f"{'' if number % 3 else 'snow on'} {number % 10}" for number in range(10_000)]
     found = numbers.predict(instances=lines)
@@ -339,6 +347,7 @@ def test_ten_thousand_lines_in_one_request(numbers):
     assert numbers.metric("t2t_waiting_lines") == 0
 
 
+@pytest.mark.thorough
 def test_two_thousand_words(numbers):
     [value] = numbers.predict(instances=["snow on far roofs " * 500])
     assert np.isfinite(value["score"])

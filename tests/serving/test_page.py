@@ -10,17 +10,21 @@ import pytest
 from server_process import started
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium")
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 LONG = "nobody on board sees the snow on far roofs " * 5
-HOSTILE = "<script>window.hurt=1</script> <img src=x onerror=window.hurt=2> <svg/onload=window.hurt=3>&amp;\"'"
+HOSTILE = (
+    "<script>window.hurt=1</script> <img src=x onerror=window.hurt=2> "
+    "<svg/onload=window.hurt=3>&amp;\"'"
+)
 SECONDS = 240  # on a busy machine
 CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and CHROMEDRIVER), reason="no chromium with its chromedriver"
-)
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(not (CHROMIUM and CHROMEDRIVER), reason="no chromium with its chromedriver"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -41,20 +45,17 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def translating(translator):
+def translating(translator_export):
     """The address of a server of the translator, with low limits."""
-    run, _ = translator
-    with started(
-        run.path.parent / "numbers", "--max_line_length", 400, "--max_body_bytes", 5000
-    ) as (_, port):
+    limits = "--max_line_length", 400, "--max_body_bytes", 5000
+    with started(translator_export.folder, *limits) as (_, port):
         yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="module")
-def parsing(parser):
+def parsing(parser_export):
     """The address of a server of the parser."""
-    run, _ = parser
-    with started(run.path.parent / "parser") as (_, port):
+    with started(parser_export.folder) as (_, port):
         yield f"http://127.0.0.1:{port}"
 
 
@@ -109,13 +110,13 @@ class Page:
 
     def answer_with(self, status: int, message: dict, headers: dict | None = None) -> None:
         """From now on all requests get this answer, which no server of ours would give here."""
-        script = "window.fetch = async () => new Response(arguments[1], { status: arguments[0], headers: arguments[2] })"
-        self.run(script, status, json.dumps(message), headers or {})
+        answer = "new Response(arguments[1], { status: arguments[0], headers: arguments[2] })"
+        self.run(f"window.fetch = async () => {answer}", status, json.dumps(message), headers or {})
 
     def origins(self) -> set[str]:
         """Where the page and all that it asked for came from."""
-        entries = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
-        return set(self.run(f"return {entries}.map((entry) => new URL(entry.name).origin)"))
+        kinds = "['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))"
+        return set(self.run(f"return {kinds}.map((entry) => new URL(entry.name).origin)"))
 
 
 @pytest.fixture
@@ -303,7 +304,10 @@ def test_trees(browser, parsing, parser):
     for number, tree in enumerate(trees):
         page.choose("#hypotheses", number)
         assert picture.is_displayed() and picture.get_attribute("alt") == tree
-        size = "await arguments[0].decode(); return [arguments[0].naturalWidth, arguments[0].naturalHeight]"
+        size = (
+            "const [image] = arguments; await image.decode(); "
+            "return [image.naturalWidth, image.naturalHeight]"
+        )
         width, height = re.match(
             r'<svg [^>]*width="([\d.]+)" height="([\d.]+)"', model.problem.svg(tree)
         ).groups()

@@ -90,6 +90,7 @@ def resumed():
     return Training(seed=2)
 
 
+@pytest.mark.thorough
 def test_no_variable_is_left_out(born, tmp_path):
     """The stored names are the model's and the optimiser's, and no other variable lives, whatever may hold it."""
     training, created = born
@@ -112,6 +113,7 @@ def test_no_variable_is_left_out(born, tmp_path):
     assert named <= set(map(id, created))  # or the search would be blind
 
 
+@pytest.mark.thorough
 def test_stored_values_are_the_live_ones(training, tmp_path):
     training.update([0, 1])
     training.save(tmp_path, position={"epoch": 1, "batch": 2})
@@ -126,6 +128,7 @@ def test_stored_values_are_the_live_ones(training, tmp_path):
     assert read_about(path / MODEL)["step"] == training.step.step
 
 
+@pytest.mark.thorough
 def test_resuming_continues_as_if_nothing_had_happened(training, resumed, tmp_path):
     training.update(range(3))
     step = training.step.step

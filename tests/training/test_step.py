@@ -1,7 +1,7 @@
 """One update: the same however a batch is cut, on one device or two, with XLA or without; float16; dropout; traces.
 
-The two devices are logical ones of the CPU, see the tests' conftest.py. Batches are [R, M, B, S]: replicas,
-micro-batches of each, rows, symbols.
+The two devices are logical ones of the CPU, see the tests' conftest.py. Batches are [R, M, B, S]:
+replicas, micro-batches of each, rows, symbols.
 """
 
 import functools
@@ -157,7 +157,13 @@ def test_the_loss_falls():
 
 @pytest.mark.parametrize(
     "replicas, micro_batches, xla",
-    [(1, 2, False), (1, 4, False), (2, 1, False), (2, 2, False), (2, 2, True)],
+    [
+        (2, 2, False),
+        *(
+            pytest.param(*cut, marks=pytest.mark.thorough)
+            for cut in ((1, 2, False), (1, 4, False), (2, 1, False), (2, 2, True))
+        ),
+    ],
 )
 def test_however_a_batch_is_cut(replicas, micro_batches, xla):
     trained = train(replicas, micro_batches, xla)
@@ -196,6 +202,7 @@ def one_replica_alone(step):
     step.gradients = wrong
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "spoil, replicas, micro_batches",
     [(mean_of_replicas, 2, 1), (one_replica_alone, 2, 1), (first_micro_batch_alone, 1, 2)],
@@ -243,13 +250,14 @@ def test_xla_on_compiles_forward_and_gradients_with_bfloat16_products():
     assert step.gradients.get_concrete_function(*slices()).function_def.attr["_XlaMustCompile"].b
     program = step.gradients.experimental_get_compiler_ir(*slices())(stage="hlo")
     products = re.findall(r"= (\w+)\[[^=]* dot\(", program)
-    # Forward: 4 projections and 2 products in each of 3 attentions, 2 in each of 2 feed-forward networks, the logits.
-    # Each has two more in the gradient.
+    # Forward: 4 projections and 2 products in each of 3 attentions, 2 in each of 2 feed-forward
+    # networks, the logits. Each has two more in the gradient.
     assert len(products) == 3 * (3 * (4 + 2) + 2 * 2 + 1) and set(products) == {"bf16"}
     assert {variable.dtype for variable in step.optimizer.slots.values()} == {tf.float32}
     assert {variable.value.dtype for variable in model.variables} == {tf.float32}
 
 
+@pytest.mark.thorough
 def test_float16_overflow_on_the_second_replica_alone_changes_nothing_on_either():
     model, step, strategy = new_step(2, precision="float16")
     assert step.loss_scale.numpy() == 2.0**15
@@ -349,6 +357,7 @@ def test_each_micro_batch_has_its_own_dropout():
     assert losses[3] == losses[0]
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_losses():
     def losses(seed):
         _, step, _ = new_step(hparams=DROPPING, seed=seed)

@@ -1,0 +1,41 @@
+"""t2t-avg-all on checkpoints of known weights."""
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from untrained import untrained_run
+
+from t2t_lite.cli import avg_all
+from t2t_lite.training.checkpoints import MODEL, read_about, write_arrays
+
+
+@pytest.fixture
+def saved(run, tmp_path):
+    """A run with checkpoints of steps 1 to 4, all of whose weights are their step."""
+    saved = untrained_run(
+        tmp_path / "run", run.problem, run.vocabularies(), average_checkpoints=3, d_ff=4
+    )
+    shapes = {name: value.shape for name, value in load_file(saved.averaged).items()}
+    for step in range(1, 5):
+        values = {name: np.full(shape, step, np.float32) for name, shape in shapes.items()}
+        write_arrays(saved.path / "checkpoints" / f"step-{step:08}" / MODEL, values, {"step": step})
+    return saved
+
+
+@pytest.mark.parametrize(("flags", "steps"), [([], [2, 3, 4]), (["--n=2"], [3, 4])])
+def test_the_last_ones_are_averaged(call, saved, flags, steps):
+    code, out, err = call(avg_all, "--output_dir", saved.path, *flags)
+    assert (code, out) == (0, f"{saved.averaged}\n")
+    assert err == f"averaged {len(steps)} checkpoints, step-{steps[0]:08} to step-00000004\n"
+    for value in load_file(saved.averaged).values():
+        np.testing.assert_array_equal(value, np.mean(steps, dtype=np.float32))
+    assert read_about(saved.averaged) == {"step": 4, "averaged": steps}
+
+
+def test_as_many_as_there_are(refusal, saved, run):
+    before = saved.averaged.read_bytes()
+    for number in (0, 5):
+        message = f"--n={number}: {saved.path} has 4 checkpoints; expected 1 to 4\n"
+        assert refusal(avg_all, "--output_dir", saved.path, "--n", number) == message
+    assert saved.averaged.read_bytes() == before
+    assert "has 0 checkpoints" in refusal(avg_all, "--output_dir", run.path)
