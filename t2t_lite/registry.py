@@ -130,7 +130,9 @@ def problem(name: str, /, **given) -> Problem:
     for key, option in takes.items():
         if option.default is dataclasses.MISSING and key not in given:
             raise UserError(f"problem {name} needs --{key}: {option.help}")
-    return cls(name=name, **given, **fixed)
+    # Here too, since a class's own __post_init__ may not call Problem's.
+    checked = {key: takes[key].check(value) for key, value in given.items()}
+    return cls(name=name, **checked, **fixed)
 
 
 def takes_no(name: str, option: str) -> UserError:

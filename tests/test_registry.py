@@ -1,6 +1,7 @@
 """The registry: names, what fills it, and what a user is told who is wrong about them."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -188,6 +189,13 @@ def test_fields_that_would_be_none_are_refused(write):
     path = register(write, "kinds: ClassVar[int] = 3\n    default_vocab_size = 3", decorator="")
     registry.load_plugins(path)
     assert registry.problem("mine").subwords() == 3
+
+
+def test_options_are_checked_whatever_the_class_does_after(write):
+    body = "size: int = 1\n    def __post_init__(self): pass"
+    registry.load_plugins(register(write, body))
+    assert error_of(lambda: registry.problem("mine", size="x")) == "--size=x: expected int"
+    assert registry.problem("mine", vocab="a").vocab == os.path.abspath("a")
 
 
 def test_a_field_without_a_default_has_to_be_given(write):

@@ -1,5 +1,6 @@
 """Flags: those that a problem brings, those of every command, and what is said of wrong ones."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from t2t_lite.cli import (
 )
 from t2t_lite.cli import eval as eval_command
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.metrics import Metric
 
 PARSERS = {
     module.__name__.rpartition(".")[2]: module.parser
@@ -164,6 +166,15 @@ def test_no_field_of_a_problem_may_be_named_like_a_flag_of_the_engine():
         if option.startswith("--")
     }
     assert registry.ENGINE_FLAGS == flags
+
+
+def test_a_field_of_a_metric_named_like_a_flag_of_t2t_eval_is_refused():
+    @dataclasses.dataclass(frozen=True)
+    class Odd(Metric):
+        json: bool = False
+
+    with pytest.raises(UserError, match="field json of Odd is named like the flag --json; choose"):
+        eval_command.parser(Odd)
 
 
 def test_a_users_own_field_is_a_flag(call, refusal, long_pairs, tmp_path):
