@@ -89,7 +89,10 @@ class Option:
         if type(value) is not self.kind:
             raise UserError(f"--{self.name}={value}: expected {_EXPECTED[self.kind]}")
         if self.choices and value not in self.choices:
-            raise unknown(f"value of --{self.name}", value, self.choices)
+            if self.kind is str:
+                raise unknown(f"value of --{self.name}", value, self.choices)
+            expected = " or ".join(map(str, self.choices))
+            raise UserError(f"--{self.name}={value}: expected {expected}")
         return value
 
 
@@ -125,7 +128,8 @@ def _option(cls: type, field: dataclasses.Field, hint: Any) -> Option:
         many, kind = True, get_args(kind)[0]
     if get_origin(kind) is Literal:
         choices = get_args(kind)
-        kind = type(choices[0])
+        kinds = set(map(type, choices))
+        kind = kinds.pop() if len(kinds) == 1 else None
     if not any(kind is known for known in _EXPECTED) or (many and kind is bool):
         raise UserError(
             f"field {field.name} of {cls.__name__} cannot be an option; expected int, float, str, "

@@ -114,7 +114,7 @@ def problem_class(name: str) -> type[Problem]:
     return _lookup(_problems, "problem", name)[0]
 
 
-def problem(name: str, **given) -> Problem:
+def problem(name: str, /, **given) -> Problem:
     """The problem registered as `name`, with the given options (`raw_dir=...`).
 
     Raises UserError for an unknown name, and for an option that the problem does not have, or
@@ -130,7 +130,9 @@ def problem(name: str, **given) -> Problem:
     for key, option in takes.items():
         if option.default is dataclasses.MISSING and key not in given:
             raise UserError(f"problem {name} needs --{key}: {option.help}")
-    return cls(name=name, **given, **fixed)
+    # Here too, since a class's own __post_init__ may not call Problem's.
+    checked = {key: takes[key].check(value) for key, value in given.items()}
+    return cls(name=name, **checked, **fixed)
 
 
 def takes_no(name: str, option: str) -> UserError:

@@ -63,10 +63,13 @@ def test_dictionary_and_differences():
     assert base.differences(base) == []
 
 
-def test_every_field_has_its_comment():
-    source = inspect.getsource(HParams)
+def test_every_field_has_its_comment_on_its_line_and_is_described():
+    lines = inspect.getsource(HParams).splitlines()
+    text = HParams().replace(norm="pre").describe()
     for field in dataclasses.fields(HParams):
-        line = next(
-            line for line in source.splitlines() if line.strip().startswith(f"{field.name}:")
-        )
-        assert "  # " in line, field.name
+        [line] = [line for line in lines if line.strip().startswith(f"{field.name}:")]
+        comment = line.partition("  # ")[2]
+        assert comment and len(line) <= 100, field.name
+        [shown] = [line for line in text.splitlines() if line.startswith(f"  {field.name}=")]
+        assert shown.endswith(comment)
+    assert "\n  norm=pre                   post or pre: " in text

@@ -6,7 +6,7 @@ import sys
 
 from t2t_lite import options
 from t2t_lite.cli import arguments
-from t2t_lite.data.sources import TextFiles
+from t2t_lite.data.sources import SPLITS, TextFiles
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Metric
 from t2t_lite.files import replacing
@@ -24,8 +24,7 @@ def parser(metric: type[Metric] = Metric) -> arguments.Parser:
     )
     arguments.add_run(parser)
     what = parser.add_argument_group("what to measure on")
-    splits = ["train", "dev", "test"]
-    what.add_argument("--split", choices=splits, help="of the run's problem (default: dev)")
+    what.add_argument("--split", choices=SPLITS, help="of the run's problem (default: dev)")
     help = "inputs, a line each, instead of a split; with --reference"
     what.add_argument("--input", metavar="FILE", help=help)
     what.add_argument("--reference", metavar="FILE", help="the right outputs, a line each")
@@ -33,10 +32,10 @@ def parser(metric: type[Metric] = Metric) -> arguments.Parser:
     how = parser.add_argument_group("metric", "What the problem's outputs are scored by.")
     help = "leave out the metric, which needs decoding"
     how.add_argument("--no_decode", action="store_true", help=help)
-    options.add_options(how, metric)
     help = "write each pair's log probability and output, as JSON lines"
     parser.add_argument("--per_line", metavar="FILE", help=help)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options.add_options(how, metric)  # last, to be refused where it takes a flag of the command's
     return parser
 
 

@@ -126,7 +126,7 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
         (["--interactive", "--input", source], "--interactive reads and writes the terminal"),
         (["--beams", "2"], "unknown flag --beams"),
         (["--decode_hparams=beam_size=4"], "tensor2tensor's; here it is --beam_size=N"),
-        (["--output_dir", tmp_path / "nothing"], "no run there"),
+        (["--output_dir", tmp_path / "nothing"], "--output_dir given twice; expected once"),
     ]:
         code, out, err = command(*flags, stdin=b"good\n")
         last = err.rstrip("\n").split("\n")[-1]

@@ -46,10 +46,11 @@ def test_mistakes_are_one_line_and_write_nothing(command, tmp_path):
         (["--alpha", "-1"], "alpha=-1.0: expected at least 0"),
         (["--export_dir", file], f"--export_dir {file}: a file; expected a directory"),
         (["--export_dir", file / "below"], f"--export_dir {file / 'below'}: "),
-        (["--output_dir", tmp_path / "nothing"], "no run there"),
+        (["--output_dir", tmp_path / "nothing"], "--output_dir given twice; expected once"),
         (["--exportdir", folder], "unknown flag --exportdir; nearest: --export_dir"),
     ]:
-        code, out, err = command("--export_dir", folder, *flags)
+        export_dir = [] if flags[0] == "--export_dir" else ["--export_dir", folder]
+        code, out, err = command(*export_dir, *flags)
         last = err.rstrip("\n").split("\n")[-1]
         assert (
             (code, out) == (2, "") and message in last and last.startswith("t2t-exporter: error: ")
