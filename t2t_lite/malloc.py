@@ -8,10 +8,7 @@ import sys
 _SETTINGS = {
     "mmap_threshold": (-3, 32 << 20),  # bytes; the highest it takes: larger blocks are mapped alone
     "trim_threshold": (-1, -1),  # never give the end of the heap back
-    "top_pad": (
-        -2,
-        128 << 20,
-    ),  # bytes; above the 64 MiB of a thread's heap, which is kept then too
+    "top_pad": (-2, 128 << 20),  # bytes; above a thread's heap of 64 MiB, which is kept then too
 }
 
 
@@ -20,9 +17,9 @@ def keep_freed_memory() -> bool:
 
     A training step makes and frees the same tensors again and again. By default malloc returns
     them to the kernel, and each page that it asks for anew is a page fault. 60 updates of `tiny`
-    on two cores, without oneDNN, as TensorFlow chooses on CPUs without AVX-512 VNNI: 6.4 million
-    faults and 12.1 s of system time become 0.9 million and 2.7 s; user time, 21.5 s, becomes
-    19.9 s; peak memory, 0.99 GB, becomes 1.05 GB. With oneDNN there is less to save.
+    on two cores, without oneDNN (TensorFlow's choice on CPUs without VNNI): 6.4 million faults
+    and 12.1 s of system time become 0.9 million and 2.7 s; user time, 21.5 s, becomes 19.9 s;
+    peak memory, 0.99 GB, becomes 1.05 GB. With oneDNN there is less to save.
 
     Huge pages (glibc.malloc.hugetlb=1 of GLIBC_TUNABLES) halve the faults once more, but have to
     be asked for before the process starts; that is left to the user, and goes with this.
