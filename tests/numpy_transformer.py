@@ -78,23 +78,21 @@ def encoder_layer(x, mask, weights, hparams):
     return residual(x, feed, below(weights, "feed_forward_residual"), hparams.norm)
 
 
-def decoder_layer(x, memory, self_mask, memory_mask, weights, hparams, memory_bias=0):
+def decoder_layer(x, memory, self_mask, cross_mask, weights, hparams, cross_bias=0):
     def attend_left(y):
         return multi_head_attention(
             y, y, self_mask, below(weights, "self_attention"), hparams.num_heads
         )
 
-    def attend_memory(y):
-        weights_ = below(weights, "memory_attention")
-        return multi_head_attention(
-            y, memory, memory_mask, weights_, hparams.num_heads, memory_bias
-        )
+    def attend_across(y):
+        weights_ = below(weights, "cross_attention")
+        return multi_head_attention(y, memory, cross_mask, weights_, hparams.num_heads, cross_bias)
 
     def feed(y):
         return feed_forward(y, below(weights, "feed_forward"))
 
     x = residual(x, attend_left, below(weights, "self_attention_residual"), hparams.norm)
-    x = residual(x, attend_memory, below(weights, "memory_attention_residual"), hparams.norm)
+    x = residual(x, attend_across, below(weights, "cross_attention_residual"), hparams.norm)
     return residual(x, feed, below(weights, "feed_forward_residual"), hparams.norm)
 
 
@@ -104,11 +102,11 @@ def encoder(x, mask, weights, hparams):
     return layer_norm(x, below(weights, "final_norm")) if hparams.norm == "pre" else x
 
 
-def decoder(x, memory, memory_mask, weights, hparams, memory_bias=0):
+def decoder(x, memory, cross_mask, weights, hparams, cross_bias=0):
     self_mask = np.tril(np.ones((x.shape[1], x.shape[1]), bool))
     for i in range(hparams.num_decoder_layers):
         x = decoder_layer(
-            x, memory, self_mask, memory_mask, below(weights, f"layer_{i}"), hparams, memory_bias
+            x, memory, self_mask, cross_mask, below(weights, f"layer_{i}"), hparams, cross_bias
         )
     return layer_norm(x, below(weights, "final_norm")) if hparams.norm == "pre" else x
 

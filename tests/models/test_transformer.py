@@ -81,7 +81,6 @@ def test_cached_steps_equal_the_whole(model):
 def test_memory_and_cache_are_by_sentence(post):
     memory, cache = post.start(INPUTS, 3, 8)
     assert {tensor.shape[0] for tensor in tf.nest.flatten((memory, cache))} == {2}
-    assert not np.any([np.any(tensor) for tensor in tf.nest.flatten(cache["decoder"]["layers"])])
 
 
 def test_cache_follows_its_beams(model):
@@ -105,6 +104,22 @@ def test_cache_follows_its_beams(model):
         history = np.concatenate(
             [np.take_along_axis(history, parents[:, :, None], axis=1), last[:, :, None]], axis=2
         )
+
+
+def test_attention_is_that_of_the_logits(post):
+    """float32 [B, H, T, S] of each layer; none on padding."""
+    [weights] = post.attention(INPUTS, TARGETS)
+    assert weights.shape == (2, 2, 4, 5) and weights.dtype == "float32"
+    np.testing.assert_allclose(np.sum(weights, axis=-1), 1, atol=1e-6)
+    assert not np.any(weights[1, :, :, 2:])
+
+
+def test_the_configuration_keeps_nothing_of_the_training(model):
+    kept = model.get_config()["hparams"]
+    assert not {"checkpoint_minutes", "learning_rate", "batch_tokens", "label_smoothing"} & set(
+        kept
+    )
+    assert kept.items() <= model.hparams.to_dict().items()
 
 
 def test_a_symbol_changes_only_what_follows(post):
