@@ -1,4 +1,4 @@
-"""What the tests of layers and model share: random weights, a twin from the configuration, a graph's operations."""
+"""What tests of layers and model share: random weights, twins, one test for all, operations."""
 
 import json
 
@@ -29,7 +29,7 @@ def weights(layer):
 
 
 def twin(layer, *shape):
-    """Another layer from the layer's configuration, which must survive JSON, with the same weights."""
+    """Another layer of its configuration, which must survive JSON, and of its weights."""
     config = layer.get_config()
     other = type(layer).from_config(json.loads(json.dumps(config)))
     assert other.get_config() == config
@@ -61,7 +61,9 @@ def assert_same(ones, others, atol=0.0):
         np.testing.assert_allclose(one, other, rtol=0, atol=atol)
 
 
-def run_layer_test(make, build_shape, call, shapes, path, drops=True, products=True):
+def run_layer_test(
+    make, build_shape, call, shapes, path, drops=True, products=True, half_type="bfloat16"
+):
     """What holds for every layer.
 
     Args:
@@ -72,6 +74,7 @@ def run_layer_test(make, build_shape, call, shapes, path, drops=True, products=T
         path: of a file to write.
         drops: whether it has a dropout; else its call takes no seeds.
         products: whether it has matrix products.
+        half_type: the type of its first output where it computes in bfloat16.
 
     """
     layer = make(dtype="float32", name="layer")
@@ -100,7 +103,7 @@ def run_layer_test(make, build_shape, call, shapes, path, drops=True, products=T
     if not half.built:
         half.build(build_shape)
     half.set_weights(layer.get_weights())
-    assert tf.nest.flatten(call(half))[0].dtype in ("bfloat16", "float32")
+    assert tf.nest.flatten(call(half))[0].dtype == half_type
     if products:
         assert_bfloat16(half, lambda: call(half))
     scale = max(np.abs(tensor).max() for tensor in flat(outputs))
@@ -109,7 +112,7 @@ def run_layer_test(make, build_shape, call, shapes, path, drops=True, products=T
 
 
 def operations(function, *arguments):
-    """[(kind, dtype)] of all operations in the graph of `function`, and in the functions that it calls."""
+    """[(kind, dtype)] of all operations in the graph of `function` and of those that it calls."""
     graph = tf.function(function).get_concrete_function(*arguments).graph.as_graph_def()
     nodes = [*graph.node, *(node for called in graph.library.function for node in called.node_def)]
     return [
@@ -125,7 +128,7 @@ def product_types(found):
 
 
 def assert_bfloat16(layer, function, *arguments):
-    """Weights float32, matrix products bfloat16, softmax and the statistics of normalisations float32."""
+    """Products in bfloat16; weights, softmax and the normalisations' statistics in float32."""
     assert {variable.dtype.name for variable in model_variables(layer).values()} <= {"float32"}
     found = operations(function, *arguments)
     assert product_types(found) == {"bfloat16"}

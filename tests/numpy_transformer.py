@@ -1,4 +1,4 @@
-"""The Transformer in NumPy float64, written from the paper's formulas: what layers and model are compared with.
+"""The Transformer in NumPy float64, from the paper's formulas: what ours is compared with.
 
 Weights come as {path: array}, the paths those of `t2t_lite.training.checkpoints.model_variables`.
 """
@@ -27,13 +27,16 @@ def layer_norm(x, weights):
 
 
 def attention(queries, keys, values, mask, bias=0):
-    """Eq. 1, the scores plus a bias; what is masked gets minus infinity before the softmax (section 3.2.3)."""
+    """Eq. 1, the scores plus a bias, and minus infinity where masked (section 3.2.3)."""
     scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1]) + bias
     return softmax(np.where(mask, scores, -np.inf)) @ values
 
 
 def multi_head_attention(x, memory, mask, weights, num_heads, bias=0):
-    """Section 3.2.2, one head after the other. mask: bool, broadcast to [B, T, S]; bias: of the scores, to [B, H, T, S]."""
+    """Section 3.2.2, one head after the other.
+
+    mask: bool, broadcast to [B, T, S]; bias: of the scores, to [B, H, T, S].
+    """
     w_q, w_k, w_v = (
         np.split(weights[f"{name}/kernel"], num_heads, axis=1) for name in ("query", "key", "value")
     )
@@ -117,7 +120,10 @@ def embed(ids, matrix):
 
 
 def next_word_scores(inputs, shifted, words, num_heads):
-    """[B, H, T, S]: -2 / 4^h for each sub-word from where the next word begins after the symbols shifted[: t + 1], else from EOS."""
+    """[B, H, T, S]: -2 / 4^h for each sub-word of distance from the next word.
+
+    That is where it begins after the symbols shifted[: t + 1], or EOS where no word is left.
+    """
     begins_word, names_word = (np.array(flags) for flags in words)
     scores = np.zeros((len(inputs), num_heads, shifted.shape[1], inputs.shape[1]))
     for row, symbols in enumerate(inputs):

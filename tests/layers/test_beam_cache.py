@@ -33,7 +33,7 @@ def whole(decoder, x, penalty=0.0):
 
 
 def stepper(decoder):
-    """A step as the search runs it: a graph that does not know the batch, nor the past's length."""
+    """`step` of this decoder and memory: (x, position, cache, penalty) -> (x, cache)."""
     memories = beam_cache.project_memory(decoder, tf.cast(MEMORY, decoder.compute_dtype))
 
     def step(x, position, cache, penalty=0.0):
@@ -83,8 +83,7 @@ def test_growing_and_reordering_follow_the_beams(hparams):
     )
 
 
-def test_growing_costs_no_copy_of_the_room_alone():
-    """What is written moves into the past as it is; the new room is empty."""
+def test_growing_makes_what_is_written_the_past():
     decoder = built(POST)
     step, cache = stepper(decoder), beam_cache.start(decoder, B, W, 2)
     for position in range(2):
@@ -111,7 +110,7 @@ def test_a_penalty_is_by_beam():
 
 def test_the_same_in_a_graph_that_knows_no_sizes():
     decoder = built(PRE)
-    memories = beam_cache.project_memory(decoder, MEMORY)
+    step = stepper(decoder)
 
     @tf.function(input_signature=[tf.TensorSpec([None, W, None, 8])], autograph=False)
     def run(beams):
@@ -119,15 +118,13 @@ def test_the_same_in_a_graph_that_knows_no_sizes():
         for position in range(T):
             if position % 3 == 0:
                 cache = beam_cache.grow(cache, 3)
-            x, cache = beam_cache.step(
-                decoder, beams[:, :, position], tf.constant(position), memories, MASK, 0.0, cache
-            )
+            x, cache = step(beams[:, :, position], tf.constant(position), cache)
             results.append(x)
         return results[-1]
 
+    result = run(BEAMS)
     for beam in range(W):
-        expected = whole(decoder, BEAMS[:, beam])
-        np.testing.assert_allclose(run(BEAMS)[:, beam], expected, atol=1e-5)
+        np.testing.assert_allclose(result[:, beam], whole(decoder, BEAMS[:, beam]), atol=1e-5)
 
 
 @NORMS

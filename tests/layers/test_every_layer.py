@@ -1,4 +1,4 @@
-"""What holds for every layer: its build, configuration, shapes, precisions, masks, dropout, file."""
+"""What holds for every layer: build, configuration, shapes, precisions, masks, dropout, file."""
 
 import numpy as np
 import pytest
@@ -95,7 +95,7 @@ OTHERS = {
         made(TiedEmbedding, 11, D),
         lambda layer: layer.logits(X.astype(layer.compute_dtype)),
         [(B, T, 11)],
-        {"drops": False},
+        {"drops": False, "half_type": "float32"},
     ),
     "sinusoids": (
         made(PositionalEncoding),

@@ -1,4 +1,4 @@
-"""The Transformer against NumPy, its cached step against the whole, its variables and their number."""
+"""The Transformer against NumPy, its cached step against the whole, its variables."""
 
 from collections import Counter
 
@@ -14,7 +14,8 @@ from t2t_lite.layers.dropout import Dropout, DropoutSeeds
 from t2t_lite.models.transformer import Transformer
 
 POST = HParams(
-    num_encoder_layers=2, num_decoder_layers=1, d_model=8, d_ff=12, num_heads=2, d_k=3, d_v=5, max_positions=9
+    num_encoder_layers=2, num_decoder_layers=1, d_model=8, d_ff=12, num_heads=2, d_k=3, d_v=5,
+    max_positions=9,
 )  # fmt: skip
 PRE = POST.replace(norm="pre", num_encoder_layers=1, num_decoder_layers=2)
 LEARNED = POST.replace(positions="learned")
@@ -84,7 +85,7 @@ def test_memory_and_cache_are_by_sentence(post):
 
 
 def test_cache_follows_its_beams(model):
-    """Beams put in another order, more than once as beam search does, in a cache that grows: all go on from their own pasts."""
+    """Beams in another order, more than once, in a cache that grows: each goes on from its past."""
     random = np.random.default_rng(2)
     memory, cache = model.start(INPUTS, 3, 0)
     history = np.zeros([2, 3, 0], np.int32)  # [B, W, what each beam has written]
@@ -148,7 +149,7 @@ def test_dropout_only_with_seeds(post):
 
 
 def test_each_dropout_has_its_rate_and_its_own_seed(monkeypatch):
-    """The sums of embeddings and positions, each sub-layer, each attention, each ReLU (section 5.4 and Figure 1)."""
+    """Embeddings + positions, sub-layers, attentions, ReLUs (section 5.4 and Figure 1)."""
     drawn = []
 
     def call(dropout, x, seeds=None):
@@ -248,7 +249,7 @@ BASE = HParams()
     ],
 )
 def test_parameters_are_those_of_table_3(change, millions):
-    """With the paper's "about 37000" symbols; its own count is some two million higher in every row."""
+    """With the paper's "about 37000" symbols; its own counts are some two million higher."""
     count = parameters(BASE.replace(**change), 37_000) / 1e6
     assert millions - 2.8 < count < millions + 1.5
 
