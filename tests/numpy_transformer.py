@@ -1,4 +1,4 @@
-"""The Transformer in NumPy float64, written from the paper's formulas: what layers and model are compared with.
+"""The Transformer in NumPy float64, from the paper's formulas: what ours is compared with.
 
 Weights come as {path: array}, the paths those of `t2t_lite.training.checkpoints.model_variables`.
 """
@@ -27,13 +27,16 @@ def layer_norm(x, weights):
 
 
 def attention(queries, keys, values, mask, bias=0):
-    """Eq. 1, the scores plus a bias; what is masked gets minus infinity before the softmax (section 3.2.3)."""
+    """Eq. 1, the scores plus a bias, and minus infinity where masked (section 3.2.3)."""
     scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1]) + bias
     return softmax(np.where(mask, scores, -np.inf)) @ values
 
 
 def multi_head_attention(x, memory, mask, weights, num_heads, bias=0):
-    """Section 3.2.2, one head after the other. mask: bool, broadcast to [B, T, S]; bias: of the scores, to [B, H, T, S]."""
+    """Section 3.2.2, one head after the other.
+
+    mask: bool, broadcast to [B, T, S]; bias: of the scores, to [B, H, T, S].
+    """
     w_q, w_k, w_v = (
         np.split(weights[f"{name}/kernel"], num_heads, axis=1) for name in ("query", "key", "value")
     )
@@ -78,23 +81,21 @@ def encoder_layer(x, mask, weights, hparams):
     return residual(x, feed, below(weights, "feed_forward_residual"), hparams.norm)
 
 
-def decoder_layer(x, memory, self_mask, memory_mask, weights, hparams, memory_bias=0):
+def decoder_layer(x, memory, self_mask, cross_mask, weights, hparams, cross_bias=0):
     def attend_left(y):
         return multi_head_attention(
             y, y, self_mask, below(weights, "self_attention"), hparams.num_heads
         )
 
-    def attend_memory(y):
-        weights_ = below(weights, "memory_attention")
-        return multi_head_attention(
-            y, memory, memory_mask, weights_, hparams.num_heads, memory_bias
-        )
+    def attend_across(y):
+        weights_ = below(weights, "cross_attention")
+        return multi_head_attention(y, memory, cross_mask, weights_, hparams.num_heads, cross_bias)
 
     def feed(y):
         return feed_forward(y, below(weights, "feed_forward"))
 
     x = residual(x, attend_left, below(weights, "self_attention_residual"), hparams.norm)
-    x = residual(x, attend_memory, below(weights, "memory_attention_residual"), hparams.norm)
+    x = residual(x, attend_across, below(weights, "cross_attention_residual"), hparams.norm)
     return residual(x, feed, below(weights, "feed_forward_residual"), hparams.norm)
 
 
@@ -104,11 +105,11 @@ def encoder(x, mask, weights, hparams):
     return layer_norm(x, below(weights, "final_norm")) if hparams.norm == "pre" else x
 
 
-def decoder(x, memory, memory_mask, weights, hparams, memory_bias=0):
+def decoder(x, memory, cross_mask, weights, hparams, cross_bias=0):
     self_mask = np.tril(np.ones((x.shape[1], x.shape[1]), bool))
     for i in range(hparams.num_decoder_layers):
         x = decoder_layer(
-            x, memory, self_mask, memory_mask, below(weights, f"layer_{i}"), hparams, memory_bias
+            x, memory, self_mask, cross_mask, below(weights, f"layer_{i}"), hparams, cross_bias
         )
     return layer_norm(x, below(weights, "final_norm")) if hparams.norm == "pre" else x
 
@@ -119,7 +120,10 @@ def embed(ids, matrix):
 
 
 def next_word_scores(inputs, shifted, words, num_heads):
-    """[B, H, T, S]: -2 / 4^h for each sub-word from where the next word begins after the symbols shifted[: t + 1], else from EOS."""
+    """[B, H, T, S]: -2 / 4^h for each sub-word of distance from the next word.
+
+    That is where it begins after the symbols shifted[: t + 1], or EOS where no word is left.
+    """
     begins_word, names_word = (np.array(flags) for flags in words)
     scores = np.zeros((len(inputs), num_heads, shifted.shape[1], inputs.shape[1]))
     for row, symbols in enumerate(inputs):

@@ -60,27 +60,19 @@ def sample(
         if prefix is not None:
             symbol, forced = prefix_symbol(prefix, position)
             drawn = tf.where(forced[:, None], symbol[:, None], drawn)
-        normaliser = log_sum_exp(logits, tf.reduce_max(logits, axis=2, keepdims=True))[:, :, 0]
-        drawn_log_probs = tf.gather(logits, drawn, axis=2, batch_dims=2) - normaliser
 
         here = (tf.range(max_length) == position) & ~done[:, :, None]
         ids = tf.where(here, drawn[:, :, None], ids)
-        log_probs = tf.where(done, log_probs, log_probs + drawn_log_probs)
+        log_probs = tf.where(done, log_probs, log_probs + _log_probs(logits, drawn))
         done = done | (drawn == EOS) | (position + 1 >= limits)
         return position + 1, ids, log_probs, done, cache, grammar
 
-    start = (
-        tf.constant(0),
-        tf.zeros([batch, samples, max_length], tf.int32),
-        tf.zeros([batch, samples]),
-        tf.broadcast_to(limits <= 0, [batch, samples]),
-        cache,
-        grammar,
-    )
+    no_ids = tf.zeros([batch, samples, max_length], tf.int32)
+    done = tf.broadcast_to(limits <= 0, [batch, samples])
     _, ids, log_probs, *_ = tf.while_loop(
         lambda position, ids, log_probs, done, cache, grammar: ~tf.reduce_all(done),
         extend,
-        start,
+        (tf.constant(0), no_ids, tf.zeros([batch, samples]), done, cache, grammar),
         maximum_iterations=max_length,
     )
     return _best_first(ids, log_probs, alpha)
@@ -100,6 +92,12 @@ def _invert(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     # In (0, total]: the first sum to reach it exists, and its symbol's probability is not 0.
     threshold = (1.0 - uniform[:, :, None]) * cumulative[:, :, -1:]
     return tf.reduce_sum(tf.cast(cumulative < threshold, tf.int32), axis=2)
+
+
+def _log_probs(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Those of some symbols: [B, W, V], [B, W] -> [B, W]."""
+    normaliser = log_sum_exp(logits, tf.reduce_max(logits, axis=2, keepdims=True))[:, :, 0]
+    return tf.gather(logits, ids, axis=2, batch_dims=2) - normaliser
 
 
 def _best_first(ids: tf.Tensor, log_probs: tf.Tensor, alpha: float) -> Hypotheses:

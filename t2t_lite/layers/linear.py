@@ -29,7 +29,7 @@ class Linear(keras.layers.Dense):
 
 def reshape(x, *sizes):
     """ops.reshape, in which one size that the graph does not know is left to be found."""
-    unknown = [axis for axis, size in enumerate(sizes) if not isinstance(size, int)]
-    if len(unknown) == 1:
-        sizes = [-1 if axis in unknown else size for axis, size in enumerate(sizes)]
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) == len(sizes) - 1 and 0 not in known:  # of nothing, no size can be found
+        sizes = [size if isinstance(size, int) else -1 for size in sizes]
     return ops.reshape(x, sizes)

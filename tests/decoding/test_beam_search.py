@@ -1,4 +1,4 @@
-"""Beam search against exhaustive search, against tensor2tensor's own results, and its promises one by one."""
+"""Beam search against exhaustive search, against tensor2tensor's own results, and its promises."""
 
 import itertools
 import json
@@ -8,13 +8,13 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
-from t2t_lite.decoding.beam_search import _top_k, beam_search
+from t2t_lite.decoding.beam_search import beam_search, top_k
 
 V, D = 7, 5
 
 
 class ToyModel:
-    """A small recurrent network: its logits depend on all symbols so far, by a cache that must follow the beams."""
+    """A small recurrent network, whose cache of all symbols so far must follow the beams."""
 
     def __init__(self, seed, batch):
         random = np.random.default_rng(seed)
@@ -162,7 +162,7 @@ def test_a_row_that_never_ends_is_cut_at_its_limit():
 
 
 def test_finished_ones_come_before_those_cut():
-    """Two symbols of output have one finished hypothesis of one symbol, four of two, and the rest are cut."""
+    """Of two symbols: one finished hypothesis of one symbol, four of two, and the rest are cut."""
     ids, _, scores = ToyModel(7, 2).search(beam_size=8, limits=2, n_best=8)
     for row in range(2):
         ended = [EOS in line for line in ids[row]]
@@ -231,16 +231,24 @@ def test_the_loop_ends_when_all_rows_are_done():
     assert steps == list(range(9))
 
 
+def step_of_tables(ids, position, memory, cache):
+    """Logits by the symbol before, [B, V, V], and by the step, [L, V]."""
+    by_symbol = tf.gather(memory["table"], ids, axis=1, batch_dims=1)
+    return by_symbol + memory["by_step"][position], cache
+
+
 def test_tensor2tensor_results(shared):
     """All 48 cases of tensor2tensor's beam search, of which compared are:
 
     - places that T2T filled (it leaves the others at -1e7);
-    - of cases with early stopping only the first: T2T stops the batch there, so the others hang on the neighbours;
-    - of two rows only the first, too: there T2T's search goes on after an EOS, since at the first step fewer than
-      W = 21 of the 12 symbols can stay alive;
+    - of cases with early stopping only the first: T2T stops the batch there, so the others hang on
+      the neighbours;
+    - of two rows only the first, too: there T2T's search goes on after an EOS, since at the first
+      step fewer than W = 21 of the 12 symbols can stay alive;
     - of rows in which nothing finished the ids and log probabilities: T2T does not normalise those.
 
-    A beam of one keeps two candidates here, as T2T's search does (T2T's decoder does not use it for a beam of one).
+    A beam of one keeps two candidates here, as T2T's search does (T2T's decoder does not use it for
+    a beam of one).
     """
     compared, went_on = 0, 0
     for case in json.loads((shared / "oracle/beam.json").read_text())["cases"]:
@@ -256,17 +264,19 @@ def test_tensor2tensor_results(shared):
             np.argsort(order)[expected_ids],
         )
 
-        def step(ids, position, memory, cache):
-            return tf.gather(memory, ids, axis=1, batch_dims=1) + by_step[position], cache
-
-        step_logits, n_best = tf.constant(by_step), 1 if case["stop_early"] else size
+        n_best = 1 if case["stop_early"] else size
         ids, log_probs, scores = beam_search(
-            lambda ids, position, memory, cache: (
-                tf.gather(memory, ids, axis=1, batch_dims=1) + step_logits[position], cache
-            ),
-            tf.constant(table), {}, beam_size=size, alpha=case["alpha"], limits=tf.fill([batch], length),
-            max_length=length, forbidden=(), n_best=n_best, candidates=2 * size,
-        )  # fmt: skip
+            step_of_tables,
+            {"table": tf.constant(table), "by_step": tf.constant(by_step)},
+            {},
+            beam_size=size,
+            alpha=case["alpha"],
+            limits=tf.fill([batch], length),
+            max_length=length,
+            forbidden=(),
+            n_best=n_best,
+            candidates=2 * size,
+        )
         for row in range(batch):
             outputs = [up_to_eos(line) for line in expected_ids[row, :n_best, 1:]]
             rest = [
@@ -309,6 +319,6 @@ def test_top_k_of_many_symbols_is_tensorflows(symbols, xla):
         np.random.default_rng(5).integers(0, 60, [2, 3, symbols]).astype(np.float32)
     )  # many are equal
     values[0, 0, ::2] = -np.inf
-    top_k = tf.function(_top_k, jit_compile=xla)
-    for found, expected in zip(top_k(tf.constant(values), 5), tf.math.top_k(values, 5)):
+    ours = tf.function(top_k, jit_compile=xla)
+    for found, expected in zip(ours(tf.constant(values), 5), tf.math.top_k(values, 5)):
         np.testing.assert_array_equal(found, expected)

@@ -113,9 +113,10 @@ def test_searches_give_well_formed_outputs_over_all_words(xla):
             )
         return beam_search(step, beam_size=3, max_length=length, n_best=3, **options)
 
+    run = tf.function(search, jit_compile=xla)
     for sampling in False, True:
-        ids, log_probs, _ = tf.function(lambda: search(True, sampling), jit_compile=xla)()
-        free = tf.function(lambda: search(False, sampling), jit_compile=xla)()
+        ids, log_probs, _ = run(constrained=True, sampling=sampling)
+        free = run(constrained=False, sampling=sampling)
         for row, row_log_probs, count, limit in zip(
             ids.numpy(), log_probs.numpy(), words, limits.numpy()
         ):
@@ -140,7 +141,8 @@ def test_log_probabilities_are_the_models_own():
     )
     found = beam_search(
         lambda ids, position, memory, cache: (logits, cache),
-        memory=(), cache=(), beam_size=1, alpha=0.0, limits=limits, max_length=10, allow=allow, grammar=grammar,
+        memory=(), cache=(), beam_size=1, alpha=0.0, limits=limits, max_length=10, allow=allow,
+        grammar=grammar,
     )  # fmt: skip
     ids = [i for i in found.ids.numpy()[0, 0] if i != PAD]
     expected = tf.reduce_sum(tf.gather(tf.nn.log_softmax(logits[0, 0]), ids))

@@ -89,7 +89,8 @@ def test_the_ends_of_the_unit_interval_draw_symbols_that_can_be(uniform):
     logits = np.array([0.0, -np.inf, 0.0, 1.0, 2.0, -np.inf, -np.inf], np.float32)
     ids = sample(
         lambda ids, position, memory, cache: (tf.constant(logits[None, None]), cache), (), (),
-        uniforms=tf.constant(uniform, shape=[1, 1, 1]), temperature=1.0, top_k=None, alpha=0.0, limits=tf.constant([1]),
+        uniforms=tf.constant(uniform, shape=[1, 1, 1]), temperature=1.0, top_k=None, alpha=0.0,
+        limits=tf.constant([1]),
     ).ids  # fmt: skip
     assert int(ids[0, 0, 0]) == (3 if uniform else 4)
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from layer_checks import twin
 
 from t2t_lite.layers.dropout import Dropout, DropoutSeeds
 
@@ -49,8 +48,3 @@ def test_no_state():
     layer(ONES, seeds=seeds())
     assert layer.variables == []
     assert not [value for value in vars(seeds()).values() if isinstance(value, tf.Variable)]
-
-
-def test_configuration():
-    layer = Dropout(0.25)
-    np.testing.assert_array_equal(twin(layer)(ONES, seeds=seeds()), layer(ONES, seeds=seeds()))

@@ -4,7 +4,7 @@ import numpy as np
 import numpy_transformer as oracle
 import pytest
 import tensorflow as tf
-from layer_checks import assert_bfloat16, randomise, twin, weights
+from layer_checks import randomise, weights
 
 from t2t_lite.layers.embedding import PositionalEncoding, TiedEmbedding, sinusoids
 
@@ -45,6 +45,8 @@ def test_logits_are_products_with_the_same_matrix():
     x = np.random.default_rng(2).normal(size=(2, 3, D)).astype(np.float32)
     assert len(layer.variables) == 1
     np.testing.assert_allclose(layer.logits(x), x @ weights(layer)["embeddings"].T, atol=1e-5)
+    half = embedding(dtype="mixed_bfloat16")
+    assert half.embeddings.dtype == half.logits(tf.cast(x, "bfloat16")).dtype == "float32"
 
 
 def test_initial_vectors_have_unit_variance():
@@ -88,22 +90,6 @@ def test_learned_positions():
 
 def test_sinusoids_have_no_weights():
     assert encoding("sinusoidal").variables == []
-
-
-def test_configuration():
-    layer = embedding(name="embedding")
-    np.testing.assert_array_equal(twin(layer)(IDS), layer(IDS))
-    for kind in ("sinusoidal", "learned"):
-        layer, x = encoding(kind, max_positions=7), np.zeros((1, 5, D), np.float32)
-        np.testing.assert_array_equal(twin(layer, None, None, D)(x), layer(x))
-
-
-def test_bfloat16():
-    layer = embedding(dtype="mixed_bfloat16")
-    assert layer.embeddings.dtype == "float32" and layer(IDS).dtype == "bfloat16"
-    x = tf.ones((2, 3, D), "bfloat16")
-    assert_bfloat16(layer, layer.logits, x)
-    assert layer.logits(x).dtype == "float32"
 
 
 @pytest.mark.parametrize("position", [300, 1001])

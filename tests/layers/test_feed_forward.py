@@ -3,7 +3,7 @@
 import numpy as np
 import numpy_transformer as oracle
 import tensorflow as tf
-from layer_checks import assert_bfloat16, randomise, twin, weights
+from layer_checks import randomise, weights
 
 from t2t_lite.layers.dropout import DropoutSeeds
 from t2t_lite.layers.feed_forward import PositionwiseFeedForward
@@ -38,20 +38,3 @@ def test_dropout_is_after_the_relu():
     zero = np.abs(dropped) < 1e-6
     assert 0 < zero.mean() < 1
     np.testing.assert_allclose(dropped[~zero], 2 * np.abs(X)[~zero], atol=1e-5)
-
-
-def test_configuration():
-    layer = built(dropout=0.3, name="feed_forward")
-    other, seed = twin(layer, None, None, 8), tf.constant([1, 2])
-    np.testing.assert_array_equal(
-        layer(X, seeds=DropoutSeeds(seed)), other(X, seeds=DropoutSeeds(seed))
-    )
-
-
-def test_bfloat16():
-    layer = built(dtype="mixed_bfloat16")
-    assert_bfloat16(layer, layer, X)
-    assert layer(X).dtype == "bfloat16"
-    np.testing.assert_allclose(
-        tf.cast(layer(X), "float32"), oracle.feed_forward(X, weights(layer)), atol=0.05
-    )

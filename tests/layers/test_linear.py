@@ -33,6 +33,13 @@ def test_one_unknown_size_costs_no_operation(layer):
     )
 
 
+def test_an_unknown_size_of_nothing():
+    function = tf.function(lambda x: reshape(x, tf.shape(x)[0], 0, 6))
+    assert function.get_concrete_function(tf.TensorSpec([None, 0, 3]))(
+        tf.zeros([4, 0, 3])
+    ).shape == (4, 0, 6)
+
+
 def test_several_unknown_sizes(layer):
     function = tf.function(lambda x: (layer(x), reshape(x, *keras.ops.shape(x)[:-1], 2, 4)))
     y, z = function.get_concrete_function(tf.TensorSpec([None, None, None, 8]))(tf.constant(X))

@@ -1,9 +1,8 @@
-"""The attention to the next word: where it is, and what is added to the scores."""
+"""The attention to the next word: where it is, and what is subtracted from the scores."""
 
 import numpy as np
 import pytest
 
-from t2t_lite.layers.attention import padding_mask
 from t2t_lite.layers.next_word import NextWord
 
 BEGINS, NAMES = [symbol in (4, 5) for symbol in range(8)], [symbol == 3 for symbol in range(6)]
@@ -21,14 +20,13 @@ def test_places(next_word):
     )
 
 
-def test_scores_lose_with_the_distance(next_word):
+def test_penalty_grows_with_the_distance(next_word):
     named = np.array([[0, 1, 3, 9], [0, 1, 2, 9]], np.int32)  # more than there are: EOS
-    loss = np.array(next_word.mask(named, next_word.places(INPUTS), padding_mask(INPUTS)))
-    assert loss.shape == (2, 2, 4, 6)
-    np.testing.assert_allclose(loss[0, :, 1], [[4, 2, 0, 2, 4, 6], [1, 0.5, 0, 0.5, 1, 1.5]])
-    np.testing.assert_array_equal(loss[0, 0].argmin(axis=1), [0, 2, 5, 5])
-    np.testing.assert_array_equal(loss[1, 0].argmin(axis=1), [0, 1, 1, 1])
-    assert np.all(loss[1, :, :, 2:] == 1e9) and np.all(loss[1, :, :, :2] < 10)
+    penalty = np.array(next_word.penalty(named, next_word.places(INPUTS)))
+    assert penalty.shape == (2, 2, 4, 6)
+    np.testing.assert_allclose(penalty[0, :, 1], [[4, 2, 0, 2, 4, 6], [1, 0.5, 0, 0.5, 1, 1.5]])
+    np.testing.assert_array_equal(penalty[0, 0].argmin(axis=1), [0, 2, 5, 5])
+    np.testing.assert_array_equal(penalty[1, 0].argmin(axis=1), [0, 1, 1, 1])
 
 
 def test_count(next_word):

@@ -1,4 +1,4 @@
-"""The Transformer against NumPy, its cached step against the whole, its variables and their number."""
+"""The Transformer against NumPy, its cached step against the whole, its variables."""
 
 from collections import Counter
 
@@ -14,7 +14,8 @@ from t2t_lite.layers.dropout import Dropout, DropoutSeeds
 from t2t_lite.models.transformer import Transformer
 
 POST = HParams(
-    num_encoder_layers=2, num_decoder_layers=1, d_model=8, d_ff=12, num_heads=2, d_k=3, d_v=5, max_positions=9
+    num_encoder_layers=2, num_decoder_layers=1, d_model=8, d_ff=12, num_heads=2, d_k=3, d_v=5,
+    max_positions=9,
 )  # fmt: skip
 PRE = POST.replace(norm="pre", num_encoder_layers=1, num_decoder_layers=2)
 LEARNED = POST.replace(positions="learned")
@@ -81,11 +82,10 @@ def test_cached_steps_equal_the_whole(model):
 def test_memory_and_cache_are_by_sentence(post):
     memory, cache = post.start(INPUTS, 3, 8)
     assert {tensor.shape[0] for tensor in tf.nest.flatten((memory, cache))} == {2}
-    assert not np.any([np.any(tensor) for tensor in tf.nest.flatten(cache["decoder"]["layers"])])
 
 
 def test_cache_follows_its_beams(model):
-    """Beams put in another order, more than once as beam search does, in a cache that grows: all go on from their own pasts."""
+    """Beams in another order, more than once, in a cache that grows: each goes on from its past."""
     random = np.random.default_rng(2)
     memory, cache = model.start(INPUTS, 3, 0)
     history = np.zeros([2, 3, 0], np.int32)  # [B, W, what each beam has written]
@@ -105,6 +105,22 @@ def test_cache_follows_its_beams(model):
         history = np.concatenate(
             [np.take_along_axis(history, parents[:, :, None], axis=1), last[:, :, None]], axis=2
         )
+
+
+def test_attention_is_that_of_the_logits(post):
+    """float32 [B, H, T, S] of each layer; none on padding."""
+    [weights] = post.attention(INPUTS, TARGETS)
+    assert weights.shape == (2, 2, 4, 5) and weights.dtype == "float32"
+    np.testing.assert_allclose(np.sum(weights, axis=-1), 1, atol=1e-6)
+    assert not np.any(weights[1, :, :, 2:])
+
+
+def test_the_configuration_keeps_nothing_of_the_training(model):
+    kept = model.get_config()["hparams"]
+    assert not {"checkpoint_minutes", "learning_rate", "batch_tokens", "label_smoothing"} & set(
+        kept
+    )
+    assert kept.items() <= model.hparams.to_dict().items()
 
 
 def test_a_symbol_changes_only_what_follows(post):
@@ -133,7 +149,7 @@ def test_dropout_only_with_seeds(post):
 
 
 def test_each_dropout_has_its_rate_and_its_own_seed(monkeypatch):
-    """The sums of embeddings and positions, each sub-layer, each attention, each ReLU (section 5.4 and Figure 1)."""
+    """Embeddings + positions, sub-layers, attentions, ReLUs (section 5.4 and Figure 1)."""
     drawn = []
 
     def call(dropout, x, seeds=None):
@@ -233,7 +249,7 @@ BASE = HParams()
     ],
 )
 def test_parameters_are_those_of_table_3(change, millions):
-    """With the paper's "about 37000" symbols; its own count is some two million higher in every row."""
+    """With the paper's "about 37000" symbols; its own counts are some two million higher."""
     count = parameters(BASE.replace(**change), 37_000) / 1e6
     assert millions - 2.8 < count < millions + 1.5
 

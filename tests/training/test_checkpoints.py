@@ -146,6 +146,53 @@ def test_resuming_continues_as_if_nothing_had_happened(training, resumed, tmp_pa
         np.testing.assert_array_equal(*(copy.numpy() for copy in variable.values))
 
 
+def of_before(path):
+    """Gives the arrays of a file the names that they had before cross-attention was called so."""
+    about, values = read_about(path), load_file(path)
+    old = {
+        name.replace("/cross_attention", "/memory_attention"): value
+        for name, value in values.items()
+    }
+    prefix = "" if path.name == MODEL else "m/transformer/"
+    assert f"{prefix}decoder/layer_0/memory_attention/key/kernel" in old
+    assert f"{prefix}decoder/layer_0/memory_attention_residual/layer_norm/gamma" in old
+    write_arrays(path, old, about)
+
+
+def logits(model):
+    inputs = np.array([[5, 7, 4, 1], [8, 1, 0, 0]], np.int32)
+    return model(inputs, inputs[:, ::-1]).numpy()
+
+
+def test_a_checkpoint_of_before_is_read(training, resumed, tmp_path):
+    """Weights and slots under their old names: the same outputs, and the training goes on."""
+    training.update([0])
+    training.save(tmp_path, position={"epoch": 1})
+    folder = tmp_path / f"step-{training.step.step:08d}"
+    for name in MODEL, TRAINING:
+        of_before(folder / name)
+    resumed.update([5])
+    assert np.any(logits(resumed.model) != logits(training.model))
+    assert resumed.restore(tmp_path) == {"epoch": 1}
+    np.testing.assert_array_equal(logits(resumed.model), logits(training.model))
+    for name, value in training.everything().items():
+        np.testing.assert_array_equal(resumed.everything()[name], value, err_msg=name)
+
+
+def test_average_of_checkpoints_of_before_and_of_today(training, tmp_path):
+    values = arrays(training.weights)
+    for name, factor in ("old", 1.0), ("new", 3.0):
+        scaled = {path: value * factor for path, value in values.items()}
+        write_arrays(tmp_path / name / MODEL, scaled, {"step": 1})
+    of_before(tmp_path / "old" / MODEL)
+    for order in ("old", "new"), ("new", "old"):
+        average([tmp_path / name / MODEL for name in order], tmp_path / "averaged")
+        averaged = load_file(tmp_path / "averaged")
+        assert averaged.keys() == values.keys()
+        for name, value in averaged.items():
+            np.testing.assert_allclose(value, 2 * values[name], rtol=1e-6)
+
+
 # What follows needs no model.
 
 
