@@ -1,4 +1,4 @@
-"""Teacher-forced evaluation: loss, perplexity per sub-word and token accuracy; log probabilities of given pairs."""
+"""Teacher-forced evaluation: loss, perplexity and accuracy per sub-word; log p of given pairs."""
 
 import functools
 import math
@@ -13,11 +13,12 @@ from t2t_lite.data.pipeline import eval_batches
 from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.devices import calls_side_by_side
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.training.loss import negative_log_likelihood
 
 SCORE_TOKENS = 8192  # bounds rows x length of a batch, whose logits are that x V
 
 
-class Score(NamedTuple):
+class PairScore(NamedTuple):
     """One pair under the model."""
 
     line: int  # from 0
@@ -43,8 +44,8 @@ class Perplexity:
         self._vocabularies, self._batch_tokens = vocabularies, batch_tokens
         self._run = tf.function(functools.partial(score_batch, model), reduce_retracing=True)
 
-    def scores(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Score]:
-        """Each pair's Score, grouped by length and so not in the pairs' order."""
+    def scores(self, pairs: Iterable[tuple[str, str]]) -> Iterator[PairScore]:
+        """Each pair's score, grouped by length and so not in the pairs' order."""
         workers = calls_side_by_side()
         batches = eval_batches(
             pairs,
@@ -56,37 +57,42 @@ class Perplexity:
             for rows in (map if workers == 1 else pool.map)(self._score, batches):
                 yield from rows
 
-    def _score(self, batch) -> list[Score]:
+    def _score(self, batch) -> list[PairScore]:
         inputs, targets, lines = batch
         columns = [
             array.numpy().tolist()
             for array in self._run(tf.constant(inputs[0, 0]), tf.constant(targets[0, 0]))
         ]
         return [
-            Score(int(line), *figures) for line, *figures in zip(lines[0, 0], *columns) if line >= 0
+            PairScore(int(line), *figures)
+            for line, *figures in zip(lines[0, 0], *columns)
+            if line >= 0
         ]
 
     def figures(self, pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
-        """loss (nats per sub-word, no smoothing), perplexity, accuracy (0 to 1) and sub-words of all pairs."""
+        """Loss in nats per sub-word, perplexity, accuracy (0 to 1) and sub-words, of all pairs."""
         return summary(self.scores(pairs))
 
 
 def score_batch(
     model: Transformer, inputs: tf.Tensor, targets: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """inputs int32 [B, S], targets int32 [B, T] -> Score's log_prob float32 [B], tokens int32 [B], correct int32 [B]."""
-    logits = model(inputs, targets)
-    log_probs = -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    """inputs int32 [B, S], targets int32 [B, T] -> PairScore's figures of each row, in the graph.
+
+    Returns:
+        log_prob float32 [B], tokens int32 [B], correct int32 [B].
+
+    """
+    nll, correct = negative_log_likelihood(model(inputs, targets), targets)
     real = targets != PAD
-    correct = real & (tf.argmax(logits, axis=-1, output_type=targets.dtype) == targets)
     return (
-        tf.reduce_sum(tf.where(real, log_probs, 0.0), axis=1),
+        -tf.reduce_sum(tf.where(real, nll, 0.0), axis=1),
         tf.reduce_sum(tf.cast(real, tf.int32), axis=1),
-        tf.reduce_sum(tf.cast(correct, tf.int32), axis=1),
+        tf.reduce_sum(tf.cast(real & correct, tf.int32), axis=1),
     )
 
 
-def summary(scores: Iterable[Score]) -> dict[str, float]:
+def summary(scores: Iterable[PairScore]) -> dict[str, float]:
     """The figures of some pairs together."""
     table = np.array([(score.log_prob, score.tokens, score.correct) for score in scores]).reshape(
         -1, 3

@@ -17,7 +17,8 @@ from t2t_lite.problem import Problem
 from t2t_lite.quiet import native_stderr_silenced
 
 _MODEL = "saved_model.pb"
-_CALL = 16_000  # characters, or ids, that fill a call of the model: 64 sentences, or a line of 2,000 words and little else
+# Characters, or ids, that fill a call of the model: 64 sentences, or a line of 2,000 words.
+_CALL = 16_000
 
 
 class ServedModel:
@@ -35,16 +36,18 @@ class ServedModel:
     """
 
     def __init__(self, export_dir, name: str | None = None, usr_dir: str | None = None):
-        """Loads DIR/<the largest version>, or DIR where it is a version itself; `name` is by default that of the folder.
+        """Loads DIR/<the largest version>, or DIR where it is a version itself.
 
-        Raises UserError where there is none, or what its problem was registered by is missing.
+        `name` is by default that of the folder. Raises UserError where there is none, or what its
+        problem was registered by is missing.
         """
         folder = _newest(Path(export_dir).expanduser().resolve())
         self.version = folder.name if folder.name.isdecimal() else "1"
         self.name = name or (folder.parent if folder.name.isdecimal() else folder).name
         if not re.fullmatch(r"[\w.-]+", self.name):
             raise UserError(
-                f"--name={self.name!r}: expected letters, digits, dots and dashes only, since it stands in URLs"
+                f"--name={self.name!r}: expected letters, digits, dots and dashes only, "
+                "since it stands in URLs"
             )
         self.metadata = metadata.read(folder)
         self.vocabularies = Vocabularies.load(folder / "assets")
