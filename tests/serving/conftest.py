@@ -1,4 +1,4 @@
-"""Exports of untrained models, a translator and a parser, and what the decoder makes of the same runs."""
+"""Exports of untrained models, a translator and a parser, and the decoder's outputs of the runs."""
 
 import random
 
@@ -10,7 +10,8 @@ from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 from t2t_lite.serving.model import ServedModel
 
 SEARCH = dict(beam_size=3, alpha=0.8, extra_length=7)
-WORDS = "a slow train climbs over two narrow bridges and nobody on board sees the snow on far roofs".split()
+WORDS = "a slow train climbs over two narrow bridges".split()
+WORDS += "and nobody on board sees the snow on far roofs".split()
 
 
 @pytest.fixture(scope="session")

@@ -21,9 +21,21 @@ from t2t_lite.serving.model import ServedModel, _value
 
 SEARCH = dict(beam_size=3, alpha=0.8, extra_length=7)
 LINES = [
-    "a slow train", "", "   ", "\u3000\u2028", "two\tbridges", " far  roofs ", "\U0001f600 \u6f22", "\x00", "x\ny\r", "\ufeffsnow",
-    "\ufffd", "nobody on board sees the snow " * 4, "roofs", "train train",
-]  # fmt: skip
+    "a slow train",
+    "",
+    "   ",
+    "\u3000\u2028",
+    "two\tbridges",
+    " far  roofs ",
+    "\U0001f600 \u6f22",
+    "\x00",
+    "x\ny\r",
+    "\ufeffsnow",
+    "\ufffd",
+    "nobody on board sees the snow " * 4,
+    "roofs",
+    "train train",
+]
 SENTENCES = ["she slept .", " the  (old)\tdog\u00a0x {saw} [a] map ", "", "the map"]
 
 
@@ -41,7 +53,7 @@ class Answer:
 async def ask(
     app, method: str, path: str, *parts: bytes, headers: dict | None = None, stays: bool = True
 ) -> Answer:
-    """One request, its body in parts; a client that does not stay goes after the last, and one without parts never sends one."""
+    """One request, its body in parts, none if there are none; after them a client stays or goes."""
     waiting = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
     if waiting:
         waiting[-1]["more_body"] = False
@@ -58,10 +70,21 @@ async def ask(
         sent.append(message)
 
     scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http", "path": path,
-        "raw_path": path.encode(), "root_path": "", "query_string": b"", "server": ("test", 80), "client": ("test", 1),
-        "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
-    }  # fmt: skip
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "server": ("test", 80),
+        "client": ("test", 1),
+        "headers": [
+            (name.lower().encode(), value.encode()) for name, value in (headers or {}).items()
+        ],
+    }
     await app(scope, receive, send)
     start, *bodies = sent
     headers = {name.decode(): value.decode() for name, value in start["headers"]}

@@ -10,12 +10,13 @@ import pytest
 from server_process import started
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium")
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
+By = pytest.importorskip("selenium.webdriver.common.by").By
+Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
+WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
 
 LONG = "nobody on board sees the snow on far roofs " * 5
-HOSTILE = "<script>window.hurt=1</script> <img src=x onerror=window.hurt=2> <svg/onload=window.hurt=3>&amp;\"'"
+HOSTILE = "<script>window.hurt=1</script> <img src=x onerror=window.hurt=2> "
+HOSTILE += "<svg/onload=window.hurt=3>&amp;\"'"
 SECONDS = 240  # on a busy machine
 CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -109,12 +110,14 @@ class Page:
 
     def answer_with(self, status: int, message: dict, headers: dict | None = None) -> None:
         """From now on all requests get this answer, which no server of ours would give here."""
-        script = "window.fetch = async () => new Response(arguments[1], { status: arguments[0], headers: arguments[2] })"
+        script = "window.fetch = async () => new Response(arguments[1], "
+        script += "{ status: arguments[0], headers: arguments[2] })"
         self.run(script, status, json.dumps(message), headers or {})
 
     def origins(self) -> set[str]:
         """Where the page and all that it asked for came from."""
-        entries = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+        entries = "[...performance.getEntriesByType('navigation'), "
+        entries += "...performance.getEntriesByType('resource')]"
         return set(self.run(f"return {entries}.map((entry) => new URL(entry.name).origin)"))
 
 
@@ -303,7 +306,8 @@ def test_trees(browser, parsing, parser):
     for number, tree in enumerate(trees):
         page.choose("#hypotheses", number)
         assert picture.is_displayed() and picture.get_attribute("alt") == tree
-        size = "await arguments[0].decode(); return [arguments[0].naturalWidth, arguments[0].naturalHeight]"
+        size = "await arguments[0].decode(); "
+        size += "return [arguments[0].naturalWidth, arguments[0].naturalHeight]"
         width, height = re.match(
             r'<svg [^>]*width="([\d.]+)" height="([\d.]+)"', model.problem.svg(tree)
         ).groups()

@@ -28,7 +28,7 @@ HPARAMS = HParams(
 
 
 def batch(seed):
-    """inputs [N, S], targets [N, T]; rows get shorter, the last is padding, as at an epoch's end."""
+    """inputs [N, S], targets [N, T]; rows get shorter, the last is padding as at an epoch's end."""
     random = np.random.default_rng(seed)
     sides = []
     for length in (S, T):
