@@ -216,7 +216,7 @@ def draw_date(draw: random.Random) -> Example:
 
 
 def draw_time(draw: random.Random) -> Example:
-    """A time of the day, with a preposition or without, mostly as people tell it."""
+    """A time of the day, with a preposition or without, some told as people do."""
     hour, minute = draw.randint(1, 12), draw.randrange(60)
     en, de = clock_time(hour, minute, told=minute in CLOCK and draw.random() < 0.7)
     en_preposition, de_preposition = draw.choice(list(TIME_PREPOSITIONS.items()))
@@ -239,7 +239,7 @@ def draw_price(draw: random.Random) -> Example:
 
 
 def _values(n: int) -> tuple[tuple, ...]:
-    """3142 contains 142 too, letter for letter; a value below 100 counts as a word, and is known."""
+    """3142 contains 142 too, letter for letter; a value below 100 counts as a word, known."""
     return tuple(("number", value) for value in dict.fromkeys((n, n % 1000)) if value >= 100)
 
 
@@ -278,7 +278,7 @@ def examples(split: str, seed: int = SEED) -> Iterator[Example]:
 
 @register_problem
 class SpelledNumbersEnde(TranslationProblem):
-    """Numbers, ordinals, dates, times and prices spelled out, English-German; nothing to download."""
+    """Numbers, ordinals, dates, times and prices spelled out, English-German; needs no data."""
 
     source_language, target_language = "en", "de"
     # 259 are special symbols and single bytes; merges then end at most joints of a compound.

@@ -58,6 +58,7 @@ class TreebankFiles(Source):
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """(sentence, tree) of each tree that has words; counts the broken ones it skips."""
+        # Here, since nltk takes 0.3 s to import, and every command imports the problems.
         from t2t_lite.trees.cleaning import clean
         from t2t_lite.trees.reader import format_tree, read_trees, words
 
