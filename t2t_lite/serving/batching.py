@@ -1,6 +1,6 @@
 """Joins the lines of concurrent requests into calls of one function, which is faster.
 
-There is no waiting for a call to fill: while all that may run do, lines gather, and the next takes
+A call never waits to be full: lines gather while as many calls run as may, and the next call takes
 what is there.
 """
 

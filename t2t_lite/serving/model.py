@@ -81,9 +81,9 @@ class ServedModel:
     def __call__(self, signature: str, rows: Sequence[dict]) -> list[dict]:
         """The outputs of each row by one signature; inputs and outputs by name.
 
-        Texts are strings; ids, in and out, have no padding. A score that is no finite number is
-        None. `n_best` has as many places as there are hypotheses; `attention` is [layers][target
-        piece][source piece], to 6 decimals.
+        Texts are strings; ids, in and out, have no padding. A score that is not finite is None.
+        `n_best` has as many entries as there are hypotheses; `attention` is
+        [layers][target piece][source piece], to 6 decimals.
 
         Raises UserError for inputs that the model refuses.
         """
@@ -160,7 +160,7 @@ def _tensor(column: list) -> tf.Tensor:
 
 
 def _value(array):
-    """An array, or a scalar, as JSON has it: bytes as text, None for what is no finite number."""
+    """An array, or a scalar, as JSON has it: bytes as text, None for a number that is not finite."""
     if isinstance(array, bytes):
         return array.decode()
     if array.dtype == object:
