@@ -160,7 +160,7 @@ def _tensor(column: list) -> tf.Tensor:
 
 
 def _value(array):
-    """An array, or a scalar, as JSON has it: bytes as text, None for a number that is not finite."""
+    """An array, or a scalar, as JSON has it: bytes as text, None for a number not finite."""
     if isinstance(array, bytes):
         return array.decode()
     if array.dtype == object:

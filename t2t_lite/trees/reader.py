@@ -172,7 +172,7 @@ class _Broken(Exception):
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
-    """(number of its first line, text) of each part of a file, cut before lines that begin a tree."""
+    """(first line, text) of each part of a file, cut before the lines that begin a tree."""
     first_line, block, indentation = 1, [], None  # None: no bracket yet
     for number, line in enumerate(lines, 1):
         if number == 1:
