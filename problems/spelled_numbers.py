@@ -1,4 +1,4 @@
-"""Numbers, ordinals, dates, times and prices, spelled out in English and in German: a task that needs no data.
+"""Numbers, dates, times and prices spelled out in English and German: a task that needs no data.
 
     one hundred forty-two             einhundertzweiundvierzig
     the third week                    die dritte Woche
@@ -23,13 +23,15 @@ from t2t_lite.data.sources import Generated
 from t2t_lite.evaluation.metrics import ExactMatch
 from t2t_lite.registry import register_problem
 
-ENGLISH = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-    seventeen eighteen nineteen""".split()
+ENGLISH = """zero one two three four five six seven eight nine ten eleven twelve thirteen
+    fourteen fifteen sixteen seventeen eighteen nineteen""".split()
 ENGLISH_TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
-ENGLISH_ORDINALS = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth",
-                    "nine": "ninth", "twelve": "twelfth"}  # fmt: skip
-GERMAN = """null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
-    siebzehn achtzehn neunzehn""".split()
+ENGLISH_ORDINALS = {
+    "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth",
+    "nine": "ninth", "twelve": "twelfth",
+}  # fmt: skip
+GERMAN = """null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn
+    vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn""".split()
 GERMAN_TENS = "null zehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
 GERMAN_ORDINALS = {1: "erste", 3: "dritte", 7: "siebte", 8: "achte"}
 
@@ -39,17 +41,19 @@ THINGS = {
     "year": "das {} Jahr", "house": "das {} Haus", "book": "das {} Buch",
 }  # fmt: skip
 MONTHS = {
-    "January": ("Januar", 31), "February": ("Februar", 28), "March": ("März", 31), "April": ("April", 30),
-    "May": ("Mai", 31), "June": ("Juni", 30), "July": ("Juli", 31), "August": ("August", 31),
-    "September": ("September", 30), "October": ("Oktober", 31), "November": ("November", 30),
-    "December": ("Dezember", 31),
+    "January": ("Januar", 31), "February": ("Februar", 28), "March": ("März", 31),
+    "April": ("April", 30), "May": ("Mai", 31), "June": ("Juni", 30),
+    "July": ("Juli", 31), "August": ("August", 31), "September": ("September", 30),
+    "October": ("Oktober", 31), "November": ("November", 30), "December": ("Dezember", 31),
 }  # fmt: skip
 FIRST_YEAR, LAST_YEAR = 1700, 2099
-CLOCK = {  # minute -> English and German before the hour, and what English and German add to the hour
+# Minute -> English and German before the hour, and what English and German add to the hour.
+CLOCK = {
     5: ("five past", "fünf nach", 0, 0), 10: ("ten past", "zehn nach", 0, 0),
     15: ("a quarter past", "Viertel nach", 0, 0), 20: ("twenty past", "zwanzig nach", 0, 0),
-    30: ("half past", "halb", 0, 1), 40: ("twenty to", "zwanzig vor", 1, 1), 45: ("a quarter to", "Viertel vor", 1, 1),
-    50: ("ten to", "zehn vor", 1, 1), 55: ("five to", "fünf vor", 1, 1),
+    30: ("half past", "halb", 0, 1), 40: ("twenty to", "zwanzig vor", 1, 1),
+    45: ("a quarter to", "Viertel vor", 1, 1), 50: ("ten to", "zehn vor", 1, 1),
+    55: ("five to", "fünf vor", 1, 1),
 }  # fmt: skip
 TIME_PREPOSITIONS = {"": "", "at ": "um ", "until ": "bis "}
 DAY_PARTS = {  # English -> German, hours
@@ -85,7 +89,10 @@ def english(n: int) -> str:
 
 
 def german(n: int, one: str = "eins") -> str:
-    """142 -> `einhundertzweiundvierzig`, for 0 <= n < 1,000,000. `one` ends a number in 01: `ein` before a noun."""
+    """142 -> `einhundertzweiundvierzig`, for 0 <= n < 1,000,000.
+
+    `one` is the end of a number in 01: `ein` before a noun.
+    """
     parts = []
     for size, word in ((1000, "tausend"), (100, "hundert")):
         count, n = divmod(n, size)
@@ -146,7 +153,7 @@ def calendar_day(day: int, month: str, year: int | None = None) -> tuple[str, st
 
 
 def clock_time(hour: int, minute: int, told: bool = False) -> tuple[str, str]:
-    """`three fifteen`, `drei Uhr fünfzehn`; `told` as people tell it: `a quarter past three`, `Viertel nach drei`."""
+    """`three fifteen`, `drei Uhr fünfzehn`; `told`: `a quarter past three`, `Viertel nach drei`."""
     if told:
         en, de, en_hours, de_hours = CLOCK[minute]
         return f"{en} {english(_hour(hour + en_hours))}", f"{de} {german(_hour(hour + de_hours))}"
@@ -157,7 +164,7 @@ def clock_time(hour: int, minute: int, told: bool = False) -> tuple[str, str]:
 
 
 def amount(whole: int, cents: int, currency: str) -> tuple[str, str]:
-    """`one euro fifty`, `ein Euro fünfzig`; `three euros and one cent`, `drei Euro und ein Cent`."""
+    """`one euro fifty`, `ein Euro fünfzig`; `two euros and one cent`, `zwei Euro und ein Cent`."""
     plural, german_currency = CURRENCIES[currency]
     en, de = (
         f"{english(whole)} {currency if whole == 1 else plural}",
@@ -178,19 +185,21 @@ def _hour(hour: int) -> int:
 
 
 class Example(NamedTuple):
-    """A pair, and the compositions in it that may be held out: values of 100 and more, and pairs of smaller ones."""
+    """A pair, and the compositions in it that may be held out."""
 
     english: str
     german: str
-    compositions: tuple[tuple, ...]
+    compositions: tuple[tuple, ...]  # values of 100 and more, and pairs of smaller ones
 
 
 def draw_number(draw: random.Random) -> Example:
+    """A number below 10,000."""
     n = draw.randrange(draw.choice((100, 1000, 10_000, 10_000)))
     return Example(english(n), german(n), _values(n))
 
 
 def draw_ordinal(draw: random.Random) -> Example:
+    """An ordinal below 1,000 before a noun."""
     n = draw.randrange(1, draw.choice((100, 1000, 1000)))
     thing, phrase = draw.choice(list(THINGS.items()))
     return Example(
@@ -199,6 +208,7 @@ def draw_ordinal(draw: random.Random) -> Example:
 
 
 def draw_date(draw: random.Random) -> Example:
+    """A day of a month, mostly with its year."""
     month = draw.choice(list(MONTHS))
     day = draw.randint(1, MONTHS[month][1])
     year = draw.randint(FIRST_YEAR, LAST_YEAR) if draw.random() < 0.9 else None
@@ -207,6 +217,7 @@ def draw_date(draw: random.Random) -> Example:
 
 
 def draw_time(draw: random.Random) -> Example:
+    """A time of the day, with a preposition or without, some told as people do."""
     hour, minute = draw.randint(1, 12), draw.randrange(60)
     en, de = clock_time(hour, minute, told=minute in CLOCK and draw.random() < 0.7)
     en_preposition, de_preposition = draw.choice(list(TIME_PREPOSITIONS.items()))
@@ -214,12 +225,12 @@ def draw_time(draw: random.Random) -> Example:
     en_part, (de_part, hours) = draw.choice(list(DAY_PARTS.items()))
     if hour in hours:
         en, de = f"{en} {en_part}", f"{de} {de_part}"
-    # "half past three" is "halb vier": nothing else would tell a model which hour comes after
-    # three.
+    # "half past three" is "halb vier": nothing else tells a model which hour comes after three.
     return Example(en, de, () if minute == 30 else (("time", hour, minute),))
 
 
 def draw_price(draw: random.Random) -> Example:
+    """A price below 1,000 of a currency."""
     currency = draw.choice(list(CURRENCIES))
     whole = draw.randrange(1, draw.choice((100, 1000)))
     fewest = 1 if currency in CENT_CURRENCIES else 10
@@ -229,12 +240,13 @@ def draw_price(draw: random.Random) -> Example:
 
 
 def _values(n: int) -> tuple[tuple, ...]:
-    """3142 contains 142 too, letter for letter; what is below 100 counts as a word and is always known."""
+    """3142 contains 142 too, letter for letter; a value below 100 counts as a word, known."""
     return tuple(("number", value) for value in dict.fromkeys((n, n % 1000)) if value >= 100)
 
 
 CATEGORIES = {
-    "numbers": draw_number, "ordinals": draw_ordinal, "dates": draw_date, "times": draw_time, "prices": draw_price,
+    "numbers": draw_number, "ordinals": draw_ordinal, "dates": draw_date,
+    "times": draw_time, "prices": draw_price,
 }  # fmt: skip
 PAIRS = {"train": 5000, "dev": 100, "test": 200}  # in each category
 SEED = 1
@@ -247,17 +259,18 @@ def held_out(composition: tuple) -> str:
 
 
 def examples(split: str, seed: int = SEED) -> Iterator[Example]:
-    """The distinct examples of `split`, its categories mixed; in dev and test each has a composition held out for it."""
+    """The distinct examples of `split`, its categories mixed.
+
+    In dev and test each has a composition that is held out for that split.
+    """
     found: dict[str, Example] = {}
     for category, draw_one in CATEGORIES.items():
         draw = random.Random(f"{seed} {split} {category}")
         end = len(found) + PAIRS[split]
         while len(found) < end:
             example = draw_one(draw)
-            splits = {held_out(composition) for composition in example.compositions} - {
-                "train"
-            } or {"train"}
-            if splits == {split}:
+            splits = {held_out(composition) for composition in example.compositions} - {"train"}
+            if (splits or {"train"}) == {split}:
                 found[example.english] = example
     mixed = list(found.values())
     random.Random(f"{seed} {split}").shuffle(mixed)
@@ -266,13 +279,15 @@ def examples(split: str, seed: int = SEED) -> Iterator[Example]:
 
 @register_problem
 class SpelledNumbersEnde(TranslationProblem):
-    """Numbers, ordinals, dates, times and prices spelled out, English-German; generated, nothing to download."""
+    """Numbers, ordinals, dates, times and prices spelled out, English-German; needs no data."""
 
     source_language, target_language = "en", "de"
-    default_vocab_size = 500  # 259 are special symbols and single bytes; merges then end at most joints of a compound
+    # 259 are special symbols and single bytes; merges then end at most joints of a compound.
+    default_vocab_size = 500
     metric = ExactMatch
 
     def corpus(self, split):
+        """The generated examples."""
         key = f"spelled_numbers {split}, seed {SEED}"
         return Generated(
             lambda: ((example.english, example.german) for example in examples(split)), key

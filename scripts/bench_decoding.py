@@ -181,12 +181,11 @@ def count(h, vocabulary, source, target, beam_size) -> int:
     heads = h.num_heads * (h.d_k + h.d_v)
     projections, feed_forward = 2 * h.d_model * heads, 2 * h.d_model * h.d_ff
     encoder = h.num_encoder_layers * source * (projections + source * heads + feed_forward)
-    memory = h.num_decoder_layers * source * h.d_model * heads
-    attention = (
-        projections + projections // 2 + (target / 2 + source) * heads
-    )  # to the left, to the memory
+    cross_keys = h.num_decoder_layers * source * h.d_model * heads
+    # Self-attention to the left, and cross-attention.
+    attention = projections + projections // 2 + (target / 2 + source) * heads
     step = h.num_decoder_layers * (attention + feed_forward) + h.d_model * vocabulary
-    return int(encoder + memory + beam_size * target * step)
+    return int(encoder + cross_keys + beam_size * target * step)
 
 
 def base(beam_size, precision):

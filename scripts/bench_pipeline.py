@@ -57,12 +57,11 @@ def main():
         pairs = batches.pairs
         padded += batch.inputs.size + batch.targets.size
         tokens += (batch.inputs > 0).sum() + (batch.targets > 0).sum()
-    print(f"padding: {1 - tokens / padded:.1%} of {len(buckets)} buckets' places")
+    print(f"padding: {1 - tokens / padded:.1%} of {len(buckets)} buckets' slots")
     print("the first epoch warms up:")
     print("pairs/s by epoch:              " + ", ".join(f"{rate:,.0f}" for rate in rates))
-    print(
-        "pairs/CPU-second by epoch:     " + ", ".join(f"{rate:,.0f}" for rate in busy)
-    )  # whoever else is at work
+    # The same whoever else is at work.
+    print("pairs/CPU-second by epoch:     " + ", ".join(f"{rate:,.0f}" for rate in busy))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ import sys
 import urllib.request
 from pathlib import Path
 
+from t2t_lite.evaluation.bleu import corpus_bleu
+from t2t_lite.files import read_lines
+
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -83,7 +86,6 @@ def main():
     args = flags()
 
     import t2t_lite
-    from t2t_lite.files import read_lines
 
     lines = list(read_lines(Path(args.input)))
     model = t2t_lite.load(args.output_dir)
@@ -203,8 +205,6 @@ def compare_ctranslate2(
     """Prints how far the outputs of an export, ranked as docs/exporting.md does, are ours."""
     import ctranslate2
     import sentencepiece
-
-    from t2t_lite.evaluation.bleu import corpus_bleu
 
     how = json.loads((Path(folder) / "metadata.json").read_text(encoding="utf-8"))
     source_vocabulary, vocabulary = (

@@ -73,7 +73,7 @@ def bucket_numbers(buckets: list[Bucket], lengths: np.ndarray) -> np.ndarray:
 def rounded_length(length: int) -> int:
     """`length` rounded up to 16, 24, 32, 48, 64, 96, ...: two to each doubling.
 
-    So lines of any lengths have few shapes, of which at most a third is padding (from 17 on).
+    So batches of any lengths have few shapes, and from 17 on at most a third of a row is padding.
     """
     power = 1 << max(length - 1, 15).bit_length()
     between = power * 3 // 4

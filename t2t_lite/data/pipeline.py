@@ -209,9 +209,9 @@ def eval_batches(
     """Batches of every pair, however long, in few shapes.
 
     Yields:
-        inputs int32 [R, 1, B, S], targets int32 [R, 1, B, T = S] and the lines' numbers, int64 [R,
-        1, B], from 0, where -1 marks an empty row. R * B * S <= batch_tokens unless single lines
-        are longer.
+        inputs int32 [R, 1, B, S], targets int32 [R, 1, B, T = S] and the lines' numbers from 0,
+        int64 [R, 1, B], where -1 marks an empty row. R * B * S <= batch_tokens unless single
+        lines are longer.
 
     """
     parts: dict[int, _PartBatch] = {}

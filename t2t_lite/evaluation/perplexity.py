@@ -1,4 +1,4 @@
-"""Teacher-forced evaluation: loss, perplexity per sub-word and token accuracy; log probabilities of given pairs."""
+"""Teacher-forced evaluation: loss, perplexity and accuracy per sub-word; log p of given pairs."""
 
 import functools
 import math
@@ -12,6 +12,7 @@ import tensorflow as tf
 from t2t_lite.data.pipeline import eval_batches
 from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.training.loss import negative_log_likelihood
 
 SCORE_TOKENS = 8192  # bounds rows x length of a batch, whose logits are that x V
 
@@ -49,7 +50,7 @@ class Perplexity:
         self._run = tf.function(functools.partial(score_batch, model), reduce_retracing=True)
 
     def scores(self, pairs: Iterable[tuple[str, str]]) -> Iterator[PairScore]:
-        """Each pair's PairScore, grouped by length and so not in the pairs' order."""
+        """Each pair's score, grouped by length and so not in the pairs' order."""
         batches = eval_batches(
             pairs, self._vocabularies, batch_tokens=self._batch_tokens, replicas=1
         )
@@ -70,22 +71,25 @@ class Perplexity:
         ]
 
     def figures(self, pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
-        """loss (nats per sub-word, no smoothing), perplexity, accuracy (0 to 1) and sub-words of all pairs."""
+        """Loss in nats per sub-word, perplexity, accuracy (0 to 1) and sub-words, of all pairs."""
         return summary(self.scores(pairs))
 
 
 def score_batch(
     model: Transformer, inputs: tf.Tensor, targets: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """inputs int32 [B, S], targets int32 [B, T] -> PairScore's log_prob float32 [B], tokens int32 [B], correct int32 [B]."""
-    logits = model(inputs, targets)
-    log_probs = -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    """inputs int32 [B, S], targets int32 [B, T] -> PairScore's figures of each row, in the graph.
+
+    Returns:
+        log_prob float32 [B], tokens int32 [B], correct int32 [B].
+
+    """
+    nll, correct = negative_log_likelihood(model(inputs, targets), targets)
     real = targets != PAD
-    correct = real & (tf.argmax(logits, axis=-1, output_type=targets.dtype) == targets)
     return (
-        tf.reduce_sum(tf.where(real, log_probs, 0.0), axis=1),
+        -tf.reduce_sum(tf.where(real, nll, 0.0), axis=1),
         tf.reduce_sum(tf.cast(real, tf.int32), axis=1),
-        tf.reduce_sum(tf.cast(correct, tf.int32), axis=1),
+        tf.reduce_sum(tf.cast(real & correct, tf.int32), axis=1),
     )
 
 

@@ -1,7 +1,6 @@
-"""Runs a CTranslate2 export as a stranger would, in a process that cannot import t2t_lite.
+"""Runs a CTranslate2 export as a stranger would: a script that cannot import t2t_lite.
 
-    python -P fresh_ctranslate2.py DIR/VERSION < texts.json     # a list of strings, none of them
-    blank
+    python -P fresh_ctranslate2.py DIR/VERSION < texts.json     # a list of strings, none blank
 
 Prints {"pieces": [...], "log_prob": [...]}: each text's greedy translation, EOS left out, and its
 log probability, EOS included.
@@ -15,7 +14,7 @@ sys.modules["t2t_lite"] = None  # an import of it fails
 
 
 def main() -> None:
-    """Runs the script."""
+    """Reads texts from stdin and writes their translations to stdout."""
     import ctranslate2
     import sentencepiece
 
@@ -29,9 +28,8 @@ def main() -> None:
     processor = sentencepiece.SentencePieceProcessor(
         str(folder / about["vocabularies"]["source"]["file"])
     )
-    translator = ctranslate2.Translator(
-        str(folder), intra_threads=1
-    )  # several wait for each other beside other work
+    # One thread: several wait for each other beside other work.
+    translator = ctranslate2.Translator(str(folder), intra_threads=1)
     answer = {"pieces": [], "log_prob": []}
     for text in json.load(sys.stdin):
         source = processor.encode(text, out_type=str)

@@ -1,4 +1,4 @@
-"""Runs an export as a stranger would, in a process that cannot import t2t_lite.
+"""Runs an export as a stranger would: a script that cannot import t2t_lite.
 
     python -P fresh_process.py DIR/VERSION < texts.json     # a list of strings
 
@@ -12,7 +12,7 @@ sys.modules["t2t_lite"] = None  # an import of it fails
 
 
 def main() -> None:
-    """Runs the script."""
+    """Reads texts from stdin and writes their translations to stdout."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers SentencePiece's operations
 

@@ -93,7 +93,7 @@ class Service:
         return JSONResponse({"model_version_status": versions})
 
     async def metadata(self) -> Response:
-        """GET /metadata of the model: TensorFlow Serving's, and the export's own under "t2t_lite"."""
+        """GET /metadata of the model: TensorFlow Serving's, and the export's under "t2t_lite"."""
         specification = {
             "name": self.model.name,
             "signature_name": "",
@@ -151,7 +151,7 @@ class Service:
         return bytes(body)
 
     async def _disconnected(self, request: Request) -> None:
-        """Raises ClientDisconnect when the client has gone; the body must have been read, which raises it too."""
+        """Raises ClientDisconnect when the client has gone. The body must have been read before."""
         while (await request.receive())["type"] != "http.disconnect":
             pass
         raise ClientDisconnect
@@ -215,7 +215,7 @@ def _error(status: int, message: str, headers: dict | None = None) -> Response:
 
 
 async def _first(wanted: Coroutine, *others: Coroutine):
-    """What `wanted` returns, or raises, unless one of the others, which only ever raise, does so first."""
+    """What `wanted` returns or raises, unless one of the others, which only raise, is first."""
     tasks = [asyncio.create_task(coroutine) for coroutine in (wanted, *others)]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,6 @@
-"""Joins the lines of concurrent requests into calls of one function, which does many lines faster than one by one.
+"""Joins the lines of concurrent requests into calls of one function, which is faster.
 
-There is no waiting for a call to fill: while all that may run do, lines gather, and the next takes
+A call never waits to be full: lines gather while as many calls run as may, and the next call takes
 what is there.
 """
 
@@ -27,7 +27,7 @@ class _Request:
 
 
 class Batcher:
-    """Answers requests, each of several lines of one kind, by calls of `call` in threads of their own.
+    """Answers requests, each of several lines of one kind, by calls of `call` in its own threads.
 
     A call takes one line from each waiting request in turn, until it is full: small requests don't
     wait for large ones. Kinds of lines, which can't share a call, take turns likewise.
@@ -57,19 +57,18 @@ class Batcher:
     ):
         self._call, self._max_lines, self._max_waiting = call, max_lines, max_waiting
         self._weight, self._observe = weight, observe
-        self._queues: dict[
-            str, collections.deque[_Request]
-        ] = {}  # by kind; none is empty; the first is served next
+        # By kind; none is empty; the first is served next.
+        self._queues: dict[str, collections.deque[_Request]] = {}
         self._workers, self._threads = workers, ThreadPoolExecutor(workers, "model")
-        self._calls: dict[
-            asyncio.Task, float
-        ] = {}  # that run, with the sum of their lines' squared weights
+        # The calls that run, with the sum of their lines' squared weights.
+        self._calls: dict[asyncio.Task, float] = {}
         self.waiting = 0  # lines that no call has begun
 
     async def submit(self, kind: str, lines: Sequence) -> list:
-        """The results of the lines, in their order. Cancelled, it takes back the lines that no call has begun.
+        """The results of the lines, in their order.
 
-        Raises Overloaded, and what `call` raises for these lines.
+        Cancelled, it takes back the lines that no call has begun. Raises Overloaded, and what
+        `call` raises for these lines.
         """
         if self.waiting + len(lines) > self._max_waiting:
             raise Overloaded
@@ -100,17 +99,15 @@ class Batcher:
         self._begin()
 
     def _next_call(self) -> tuple[str, list[tuple[_Request, int]], float]:
-        """Takes lines of one kind off the queues, none where they have to wait for the calls that run.
+        """Takes lines of one kind off the queues; none where they must wait for the calls that run.
 
         Returns:
             (kind, [(request, index of its line)], the sum of their squared weights).
 
         """
         kind, queue = next(iter(self._queues.items()))
-        others, share = (
-            sum(self._calls.values()),
-            math.ceil(self.waiting / (self._workers - len(self._calls))),
-        )
+        others = sum(self._calls.values())
+        share = math.ceil(self.waiting / (self._workers - len(self._calls)))
         places, weight, squares = [], 0.0, 0.0
         while queue and len(places) < min(share, self._max_lines):
             request = queue[0]
@@ -131,7 +128,10 @@ class Batcher:
         return kind, places, squares
 
     async def _answer(self, kind: str, places: list[tuple[_Request, int]]) -> None:
-        """Calls, and hands out the results. A call that fails is repeated for each request alone, to find whose fault it is."""
+        """Calls, and hands out the results.
+
+        A call that fails is repeated for each request alone, to find whose fault it is.
+        """
         lines = [request.lines[index] for request, index in places]
         self._observe(len(lines))
         try:

@@ -32,22 +32,20 @@ def run(service: Service, app, listening: socket.socket, ready: Callable[[], Non
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed unless the headers of each request arrive within `timeout_keep_alive` seconds, and where
-    the client reads so little of its answer that the system takes nothing more of it for as long.
+    """A connection that is closed on a client that is too slow, by `timeout_keep_alive` seconds.
 
-    uvicorn gives that time for the headers' first byte only.
+    Within that time the headers of each request have to arrive (uvicorn asks that of their first
+    byte only), and the client has to read so much of its answer that the system takes more of it.
     """
 
     _deadline: asyncio.TimerHandle | None = None  # of the headers
-    _reading: asyncio.TimerHandle | None = (
-        None  # of the client's reading, while the system has not taken all of its answer
-    )
+    # Of the client's reading, while the system has not taken all of its answer.
+    _reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport):
         super().connection_made(transport)
-        transport.set_write_buffer_limits(
-            high=0
-        )  # or pause_writing would be told only of what is more than 64 KiB
+        # Or pause_writing would be called only for more than 64 KiB.
+        transport.set_write_buffer_limits(high=0)
         self._expect_headers()
 
     def data_received(self, data):

@@ -1,4 +1,4 @@
-"""What clients may ask of the server, so that none can take its memory or its time from the others."""
+"""What clients may ask of the server, so that none takes its memory or time from the others."""
 
 import dataclasses
 
@@ -17,7 +17,8 @@ class Limits:
     max_line_length: int = 20_000  # characters of a text, numbers of a row of ids
     max_waiting_lines: int = 20_000  # of all requests together, that no call of the model has begun
     max_batch_lines: int = 64  # in a call of the model
-    timeout: float = 30.0  # seconds that a client may take to send a request, from one to the next, and may read nothing
+    # Seconds that a client may take to send a request, wait before the next, or read nothing.
+    timeout: float = 30.0
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -25,6 +26,7 @@ class Limits:
                 raise UserError(f"--{field.name}={getattr(self, field.name)}: expected more than 0")
         if self.max_waiting_lines < self.max_lines:
             raise UserError(
-                f"--max_waiting_lines={self.max_waiting_lines}: expected at least --max_lines={self.max_lines}, "
-                "or requests of as many lines could never be answered"
+                f"--max_waiting_lines={self.max_waiting_lines}: expected at least "
+                f"--max_lines={self.max_lines}, or requests of as many lines could never be "
+                "answered"
             )

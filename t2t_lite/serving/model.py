@@ -17,7 +17,8 @@ from t2t_lite.problem import Problem
 from t2t_lite.quiet import native_stderr_silenced
 
 _MODEL = "saved_model.pb"
-_CALL = 16_000  # characters, or ids, that fill a call of the model: 64 sentences, or a line of 2,000 words and little else
+# Characters, or ids, that fill a call of the model: 64 sentences, or a line of 2,000 words.
+_CALL = 16_000
 
 
 class ServedModel:
@@ -35,16 +36,18 @@ class ServedModel:
     """
 
     def __init__(self, export_dir, name: str | None = None, usr_dir: str | None = None):
-        """Loads DIR/<the largest version>, or DIR where it is a version itself; `name` is by default that of the folder.
+        """Loads DIR/<the largest version>, or DIR where it is a version itself.
 
-        Raises UserError where there is none, or what its problem was registered by is missing.
+        `name` is by default that of the folder. Raises UserError where there is none, or what its
+        problem was registered by is missing.
         """
         folder = _newest(Path(export_dir).expanduser().resolve())
         self.version = folder.name if folder.name.isdecimal() else "1"
         self.name = name or (folder.parent if folder.name.isdecimal() else folder).name
         if not re.fullmatch(r"[\w.-]+", self.name):
             raise UserError(
-                f"--name={self.name!r}: expected letters, digits, dots and dashes only, since it stands in URLs"
+                f"--name={self.name!r}: expected letters, digits, dots and dashes only, "
+                "since it stands in URLs"
             )
         self.metadata = metadata.read(folder)
         self.vocabularies = Vocabularies.load(folder / "assets")
@@ -78,9 +81,9 @@ class ServedModel:
     def __call__(self, signature: str, rows: Sequence[dict]) -> list[dict]:
         """The outputs of each row by one signature; inputs and outputs by name.
 
-        Texts are strings; ids, in and out, have no padding. A score that is no finite number is
-        None. `n_best` has as many places as there are hypotheses; `attention` is [layers][target
-        piece][source piece], to 6 decimals.
+        Texts are strings; ids, in and out, have no padding. A score that is not finite is None.
+        `n_best` has as many entries as there are hypotheses; `attention` is
+        [layers][target piece][source piece], to 6 decimals.
 
         Raises UserError for inputs that the model refuses.
         """
@@ -157,7 +160,7 @@ def _tensor(column: list) -> tf.Tensor:
 
 
 def _value(array):
-    """An array, or a scalar, as JSON has it: bytes as text, None for what is no finite number."""
+    """An array, or a scalar, as JSON has it: bytes as text, None for a number not finite."""
     if isinstance(array, bytes):
         return array.decode()
     if array.dtype == object:

@@ -1,4 +1,6 @@
-"""TensorFlow Serving's JSON (https://www.tensorflow.org/tfx/serving/api_rest): a request's body to rows, answers to a body.
+"""TensorFlow Serving's JSON: a request's body to rows, answers to a body.
+
+Reference: https://www.tensorflow.org/tfx/serving/api_rest
 
 Row form, {"instances": [...]} -> {"predictions": [...]}: an instance is an object of the
 signature's inputs, or, where it has but one, its value; a prediction is an object of the outputs,
@@ -55,7 +57,10 @@ def read_object(body: bytes) -> dict:
 
 
 def read_text(value, place: str, limits: Limits) -> str:
-    """A text that is not too long and can be written in UTF-8. Raises UserError, naming the place, for any other value."""
+    """A text that is not too long and can be written in UTF-8.
+
+    Raises UserError, naming the place, for any other value.
+    """
     if isinstance(value, dict) and value.keys() == {_BASE64}:
         value = _decode_base64(value[_BASE64], f"{place}.{_BASE64}")
     if not isinstance(value, str):
@@ -68,7 +73,8 @@ def read_text(value, place: str, limits: Limits) -> str:
         value.encode()
     except UnicodeEncodeError as error:
         raise UserError(
-            f"{place}: {value[error.start]!r} is half a character (a lone surrogate); expected UTF-8"
+            f"{place}: {value[error.start]!r} is half a character (a lone surrogate); "
+            "expected UTF-8"
         ) from None
     return value
 
@@ -147,7 +153,8 @@ def _instances(instances, names: list[str]) -> list[dict]:
         if not isinstance(instance, dict) or len(names) == 1 and instance.keys() == {_BASE64}:
             if len(names) != 1:
                 raise UserError(
-                    f"instances[{number}]: {_type(instance)}; expected an object of {_listed(names)}"
+                    f"instances[{number}]: {_type(instance)}; "
+                    f"expected an object of {_listed(names)}"
                 )
             instance = {names[0]: instance}
         _check_names(instance, names, f"instances[{number}]")
@@ -169,7 +176,8 @@ def _columns(inputs, names: list[str]) -> list[dict]:
     lengths = {len(column) for column in inputs.values()}
     if len(lengths) > 1:
         raise UserError(
-            f"inputs: columns of {_listed(map(str, sorted(lengths)))} values; expected as many in each"
+            f"inputs: columns of {_listed(map(str, sorted(lengths)))} values; "
+            "expected as many in each"
         )
     return [dict(zip(inputs, values)) for values in zip(*inputs.values())]
 
@@ -184,7 +192,7 @@ def _check_names(found: dict, names: list[str], place: str) -> None:
 
 
 def _input(name: str, value, place: str, model: ServedModel, limits: Limits) -> str | list[int]:
-    """The value as the model takes it; a target given as the server writes outputs, as the model writes them."""
+    """The value as the model takes it; a target is given as the server writes outputs."""
     if name == "ids":
         return _ids(value, place, model.vocabularies.source, limits)
     text = read_text(value, place, limits)
@@ -201,17 +209,16 @@ def _input(name: str, value, place: str, model: ServedModel, limits: Limits) -> 
 def _ids(value, place: str, vocabulary: Vocabulary, limits: Limits) -> list[int]:
     if not isinstance(value, list) or not all(type(number) is int for number in value):
         raise UserError(f"{place}: expected a list of whole numbers")
-    if len(value) > min(limits.max_line_length, MAX_SUBWORDS):
-        raise UserError(
-            f"{place}: {len(value):,} ids; expected at most {min(limits.max_line_length, MAX_SUBWORDS):,}"
-        )
+    if len(value) > (most := min(limits.max_line_length, MAX_SUBWORDS)):
+        raise UserError(f"{place}: {len(value):,} ids; expected at most {most:,}")
     while value and value[-1] == PAD:
         value = value[:-1]
     if value and (
         value[-1] != EOS or not all(EOS < number < vocabulary.size for number in value[:-1])
     ):
         raise UserError(
-            f"{place}: expected ids from {EOS + 1} to {vocabulary.size - 1}, then {EOS}, the end of the sentence"
+            f"{place}: expected ids from {EOS + 1} to {vocabulary.size - 1}, then {EOS}, "
+            "the end of the sentence"
         )
     return value
 
@@ -223,16 +230,16 @@ def _check_attention(rows: list[dict], model: ServedModel) -> None:
     )
     if weights > MAX_ATTENTION:
         raise UserError(
-            f"attention: {weights:,} pairs of source and target sub-words; expected at most {MAX_ATTENTION:,} in a request"
+            f"attention: {weights:,} pairs of source and target sub-words; "
+            f"expected at most {MAX_ATTENTION:,} in a request"
         )
 
 
 def _subwords(name: str, text: str, model: ServedModel, few: int = 0) -> int:
-    """The sub-words of an input, its end included; of a text so short that they are not more than `few`, a bound on them."""
+    """The number of an input's sub-words, its end included, or a bound that is at most `few`."""
     text = model.problem.input_text(text) if name == "text" else text
-    bound = (
-        len(text.encode()) + 2
-    )  # a sub-word has a byte at least, but for the end and a space put before the text
+    # A sub-word has a byte at least, but for the end and a space put before the text.
+    bound = len(text.encode()) + 2
     if bound <= few:
         return bound
     vocabulary = model.vocabularies.source if name == "text" else model.vocabularies.target
@@ -257,4 +264,4 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _no_number(name: str):
-    raise ValueError(f"{name} is no number of JSON's")
+    raise ValueError(f"{name} is not a JSON number")

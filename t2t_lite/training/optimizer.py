@@ -15,6 +15,7 @@ def learning_rate(hparams: HParams, step):
     train_steps.
 
     Args:
+        hparams: HParams, for schedule, learning_rate, d_model, warmup_steps and train_steps.
         step: float32 scalar tensor or number.
 
     Returns:
@@ -37,7 +38,7 @@ def learning_rate(hparams: HParams, step):
 
 
 class Adam:
-    """Adam [20] on gradients that are reduced already: each replica updates its own copy of the variables alike.
+    """Adam [20] on reduced gradients: each replica updates its own copy of the variables alike.
 
     Keras' optimizers reduce gradients themselves and can't leave an update out; this is
     TensorFlow's fused update with the same formula: alpha = lr * sqrt(1 - beta2^t) / (1 - beta1^t),
@@ -63,7 +64,7 @@ class Adam:
             for slot in ("m", "v")
         }
 
-    def apply(self, gradients, finite) -> None:
+    def apply(self, gradients, finite) -> tf.Tensor:
         """One update, in replica context.
 
         Args:
@@ -72,10 +73,14 @@ class Adam:
                 since collectives do not work inside `tf.cond`: with lr = 0 and both betas = 1 the
                 update's formulas change nothing.
 
+        Returns:
+            The update's learning rate, float32 scalar, also where it was left out.
+
         """
         h = self._hparams
         t = tf.cast(self.step + 1, tf.float32)
-        rate = tf.where(finite, learning_rate(h, t), 0.0)
+        rate = learning_rate(h, t)
+        lr = tf.where(finite, rate, 0.0)
         beta1, beta2 = (tf.where(finite, beta, 1.0) for beta in (h.adam_beta1, h.adam_beta2))
         beta1_power, beta2_power = h.adam_beta1**t, h.adam_beta2**t
         for (name, variable), gradient in zip(self._variables.items(), gradients):
@@ -85,10 +90,11 @@ class Adam:
                 v=self.slots[f"v/{name}"].handle,
                 beta1_power=beta1_power,
                 beta2_power=beta2_power,
-                lr=rate,
+                lr=lr,
                 beta1=beta1,
                 beta2=beta2,
                 epsilon=h.adam_epsilon,
                 grad=tf.where(finite, gradient, 0.0),
             )
         self.step.assign_add(tf.cast(finite, tf.int64))
+        return rate

@@ -26,6 +26,7 @@ class Meter:
         return not self._reported
 
     def add(self, report, tokens: int) -> None:
+        """Counts an update: its Report, and the target tokens of its batch."""
         self._reports.append(report)
         self._tokens += int(tokens)
 
@@ -57,16 +58,15 @@ class Meter:
         return figures
 
     def line(self, step: int, epoch: int, figures: dict) -> str:
+        """The progress line after update `step`; `figures` as `report` returns them."""
         left = (self._train_steps - step) / figures["steps_per_s"]
+        skipped = ""
+        if figures["skipped"]:
+            skipped = f"  {figures['skipped']} updates skipped (float16 overflow)"
         return (
             f"step {step:,}/{self._train_steps:,}  epoch {epoch}  loss {figures['loss']:.3f}  "
-            f"lr {figures['learning_rate']:.2e}  {figures['target_tokens_per_s']:,.0f} target tokens/s  "
-            f"{duration(left)} left"
-            + (
-                f"  {figures['skipped']} updates skipped (float16 overflow)"
-                if figures["skipped"]
-                else ""
-            )
+            f"lr {figures['learning_rate']:.2e}  "
+            f"{figures['target_tokens_per_s']:,.0f} target tokens/s  {duration(left)} left{skipped}"
         )
 
 
@@ -86,10 +86,10 @@ class RunLog:
         self._writer.close()
 
     def write(self, kind: str, step: int, **figures) -> None:
+        """Writes figures, such as those of Meter.report, as `kind` ("train", "dev") of a step."""
         entry = {"kind": kind, "step": step, "time": round(time.time(), 1), **figures}
-        self._file.write(
-            json.dumps(entry, default=lambda number: number.item()) + "\n"
-        )  # NumPy's numbers
+        # NumPy's numbers become Python's.
+        self._file.write(json.dumps(entry, default=lambda number: number.item()) + "\n")
         self._file.flush()
         with self._writer.as_default(step):
             for name, value in figures.items():

@@ -10,7 +10,7 @@ from t2t_lite.config import HParams
 from t2t_lite.layers.dropout import DropoutSeeds
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.training.loss import Loss, label_smoothed_cross_entropy
-from t2t_lite.training.optimizer import Adam, learning_rate
+from t2t_lite.training.optimizer import Adam
 
 # float16's loss scale starts high, halves at an overflow and doubles after this many updates
 # without one.
@@ -20,7 +20,7 @@ POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixe
 
 
 class Report(NamedTuple):
-    """What one update tells: its summed loss over all replicas, its learning rate, and whether it was applied."""
+    """One update: its loss summed over all replicas, its learning rate, whether it was applied."""
 
     loss: Loss
     learning_rate: tf.Tensor
@@ -28,7 +28,9 @@ class Report(NamedTuple):
 
 
 class TrainStep:
-    """The training step of a model under a strategy. Construct it, and the model, under `strategy.scope()`.
+    """The training step of a model under a strategy.
+
+    Construct it, and the model, under `strategy.scope()`.
 
     Args:
         model: Transformer.
@@ -84,6 +86,7 @@ class TrainStep:
         }
 
     def __call__(self, inputs: np.ndarray, targets: np.ndarray) -> Report:
+        """One update; see the class."""
         return self._update(self._hand_out(inputs), self._hand_out(targets))
 
     def _hand_out(self, array: np.ndarray):
@@ -113,8 +116,7 @@ class TrainStep:
                 [tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients]
             )
             self._adapt_scale(finite)
-        rate = learning_rate(self._hparams, self.optimizer.step + 1)
-        self.optimizer.apply(gradients, finite)
+        rate = self.optimizer.apply(gradients, finite)
         return Report(loss, rate, finite)
 
     def _adapt_scale(self, finite) -> None:
@@ -125,7 +127,7 @@ class TrainStep:
         self.good_updates.assign(tf.where(raised, tf.zeros_like(good), good))
 
     def _gradients(self, inputs, targets, seed, scale):
-        """inputs [M, B, S], targets [M, B, T] -> (Loss, gradients of scale * summed loss), summed over M."""
+        """inputs [M, B, S], targets [M, B, T] -> (Loss, gradients of scale * it), summed over M."""
 
         def micro_batch(index):
             seeds = DropoutSeeds(tf.random.experimental.stateless_fold_in(seed, index))

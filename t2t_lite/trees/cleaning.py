@@ -48,7 +48,7 @@ def _is_word(node: Tree) -> bool:
 
 @functools.lru_cache(4096)
 def bare_label(label: str) -> str:
-    """The category alone: NP for NP-SBJ-1 and NP=2, PRT for PRT|ADVP, NNP for NNP|NN; -LRB-, `-` or `=` stay themselves.
+    """The category alone: NP for NP-SBJ-1 and NP=2, PRT for PRT|ADVP; -LRB-, `-` and `=` stay.
 
     Parsers are scored without function tags and indices: EVALB too compares labels up to the first
     `-` or `=`. Of labels that the annotators left open the first is taken; EVALB's COLLINS.prm

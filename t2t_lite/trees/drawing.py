@@ -14,14 +14,16 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 def pretty(tree: Tree) -> str:
     """The tree in lines of Unicode, its words in the last one or above; no newline at the end."""
-    lines = (
-        TreePrettyPrinter(tree).text(unicodelines=True, maxwidth=None).split("\n")
-    )  # not splitlines: words may hold U+2028
+    text = TreePrettyPrinter(tree).text(unicodelines=True, maxwidth=None)
+    lines = text.split("\n")  # not splitlines: words may hold U+2028
     return "\n".join(line.rstrip(" ") for line in lines).rstrip("\n")
 
 
 def svg(tree: Tree) -> str:
-    """The tree as one SVG document, a newline at its end. nltk's own has every column 40 pixels wide, whatever the word."""
+    """The tree as one SVG document, a newline at its end.
+
+    Columns are as wide as their words; nltk's are all 40 pixels.
+    """
     lines, texts = [], []
     depth = 0
     rest = [(tree, 0.0, 0, None)]  # node, left edge, depth, centre of the parent
@@ -31,7 +33,8 @@ def svg(tree: Tree) -> str:
         depth = max(depth, level)
         if parent is not None:
             lines.append(
-                f'<line x1="{parent:.1f}" y1="{y - _LEVEL + _SIZE / 2:.1f}" x2="{x:.1f}" y2="{y - _SIZE:.1f}"/>'
+                f'<line x1="{parent:.1f}" y1="{y - _LEVEL + _SIZE / 2:.1f}" '
+                f'x2="{x:.1f}" y2="{y - _SIZE:.1f}"/>'
             )
         text = escape(_NOT_XML.sub("\ufffd", _text(node)))
         colour = "#a31" if isinstance(node, str) else "#000"

@@ -1,4 +1,4 @@
-"""Trees as sequences of symbols, the targets of a sequence-to-sequence parser, and back to trees over the words.
+"""Trees as sequences of symbols, the targets of a sequence-to-sequence parser, and back.
 
 Reference: Vinyals et al. 2015, Grammar as a Foreign Language (https://arxiv.org/abs/1412.7449),
 section 2.2.
@@ -14,22 +14,23 @@ from nltk.tree import Tree
 from t2t_lite.trees.cleaning import TOP
 
 WORD = "XX"  # the symbol of every word where tags are normalised
-MAX_DEPTH = 128  # constituents within one another; treebanks have some 40, and programs that read trees recur
+# Constituents within one another; treebanks have some 40, and programs that read trees recur.
+MAX_DEPTH = 128
 _SYMBOL = re.compile(r"([()]?)([^ \t\r\n()]*)")
 
 
 class Kind(NamedTuple):
-    """What a symbol does. `label`: of the constituent it opens or closes ("" for a plain `)`), or the tag of its word."""
+    """What a symbol does."""
 
     kind: Literal["open", "close", "word"]
-    label: str
+    label: str  # of the constituent it opens or closes ("" for a plain `)`), or its word's tag
 
 
 class Repaired(NamedTuple):
-    """A tree TOP over exactly the words, and what had to be done to the symbols, such as "3 words added"; [] for nothing."""
+    """A tree TOP over exactly the words, and what had to be done to the symbols."""
 
     tree: Tree
-    repairs: list[str]
+    repairs: list[str]  # such as "3 words added"; [] for nothing
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Linearization:
     closing: Literal["labelled", "plain"] = "labelled"
 
     def symbols(self, tree: Tree) -> list[str]:
-        """The symbols of a tree that `clean` returned: one for each word, two for each constituent."""
+        """The symbols of a tree from `clean`: one for each word, two for each constituent."""
         kept, labelled = self.tags == "kept", self.closing == "labelled"
         symbols = []
         rest = [*reversed(tree)]
@@ -75,7 +76,9 @@ class Linearization:
         return Kind("word", label) if label and (self.tags == "kept" or label == WORD) else None
 
     def tree(self, symbols: Sequence[str], words: Sequence[str]) -> Repaired:
-        """The tree of the symbols over exactly `words`, in order, whatever the symbols. What does not fit is repaired:
+        """The tree of the symbols over exactly `words`, in order, whatever the symbols.
+
+        What does not fit is repaired:
 
         1. A symbol of no known form is dropped.
         2. A closing label closes up to the nearest open constituent of that label; if there is
@@ -106,7 +109,7 @@ def _note(repairs: list[str], count: int, phrase: str):
 def _pair_brackets(
     kinds: list[Kind], plain: bool, repairs: list[str]
 ) -> tuple[list[Kind], int | None]:
-    """Rules 2 and 3: kinds whose brackets pair up, and the index of the closing brackets added at the end, if any."""
+    """Rules 2 and 3: kinds with paired brackets, and the index of those added at the end."""
     paired, open_ = [], []  # open_: labels, outermost first
     closed = dropped = 0
     for kind in kinds:
@@ -129,7 +132,7 @@ def _pair_brackets(
 
 
 def _count_words(kinds: list[Kind], end: int | None, words: int, repairs: list[str]) -> list[Kind]:
-    """Rule 4: kinds with exactly as many words. `end`: where the output broke off, None if it did not."""
+    """Rule 4: kinds with as many words. `end`: where the output broke off, None if it did not."""
     places = [place for place, kind in enumerate(kinds) if kind.kind == "word"]
     missing = words - len(places)
     _note(repairs, max(missing, 0), "word# added")
@@ -164,12 +167,3 @@ def _build(kinds: list[Kind], words: Sequence[str], repairs: list[str]) -> Tree:
     _note(repairs, empty, "empty constituent# dropped")
     _note(repairs, deep, "constituent# too deep")
     return top
-
-
-def t2t_symbols(tree: Tree) -> list[str]:
-    """A tree as tensor2tensor writes it: `NP` ... `/NP` for a constituent, its tag for a word, nothing for the root."""
-    symbols = Linearization(tags="kept", closing="labelled").symbols(tree)
-    return [
-        f"/{symbol[1:]}" if symbol.startswith(")") else symbol.removeprefix("(")
-        for symbol in symbols
-    ]

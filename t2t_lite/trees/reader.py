@@ -20,11 +20,13 @@ _BLANK, _TEXT = r"[ \t\r\n]", r"[^ \t\r\n()]"
 _GROUP = rf"\({_TEXT}*\)"  # brackets inside a word, to a depth of four
 for _ in range(3):
     _GROUP = rf"\((?:{_TEXT}|{_GROUP})*\)"
-_WORD = rf"(?>(?:{_GROUP})*{_TEXT}+(?:{_GROUP}|{_TEXT}+)*)"  # atomic: tried in one way only, so in linear time
+# Atomic: tried in one way only, so in linear time.
+_WORD = rf"(?>(?:{_GROUP})*{_TEXT}+(?:{_GROUP}|{_TEXT}+)*)"
 # A tag with its word in one match, since most of a treebank is those; else one bracket with its
 # label, or one word.
 _TOKEN = re.compile(
-    rf"\({_BLANK}*({_TEXT}*)(?:(?<={_TEXT}){_BLANK}+(?:({_WORD}){_BLANK}*|([()]))\))?"  # 1: label, 2 or 3: word
+    rf"\({_BLANK}*({_TEXT}*)"  # 1: label
+    rf"(?:(?<={_TEXT}){_BLANK}+(?:({_WORD}){_BLANK}*|([()]))\))?"  # 2 or 3: word
     rf"|(\)|{_WORD})"  # 4
 )
 # What lines begin with that are no part of trees: comments, the LDC's headers (`*x*x*`), the markup
@@ -38,23 +40,17 @@ _BRACKET_WORD = re.compile(rf"(?<={_TEXT}){_BLANK}+[()](?=\))")  # the word of `
 _SURPLUS = "a closing bracket too many; expected trees such as (S (NN cat))"
 
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
-_UNESCAPES = {escape: bracket for bracket, escape in _ESCAPES.items()}
 
 
 def escape(word: str) -> str:
-    """A word as treebanks write it: `(` is -LRB-, `[` is -LSB-, `{` is -LCB- and so on, inside a word too."""
+    """A word as treebanks write it: -LRB- for `(`, -LSB- for `[`, -LCB- for `{`, anywhere in it."""
     return re.sub(r"[][(){}]", lambda match: _ESCAPES[match[0]], word)
-
-
-def unescape(word: str) -> str:
-    """The word that `escape` was given; one that held -LRB- itself comes back with `(`."""
-    return re.sub("-[LR][RSC]B-", lambda match: _UNESCAPES[match[0]], word)
 
 
 def read_trees(
     path, *, skip_bad: bool = False, on_skip: Callable[[UserError], None] | None = None
 ) -> Iterator[Tree]:
-    """The trees of a file, plain or `.gz`, as they are in it: over many lines, one a line, or several a line.
+    """The trees of a file, plain or `.gz`: over many lines, one a line, or several a line.
 
     A line that begins with a bracket, indented no more than the one before that did, begins a tree;
     where that leaves a tree without all its closing brackets, the lines up to the next that begins
@@ -88,7 +84,10 @@ def read_trees(
 
 
 def _joined(text: str, waiting: collections.deque, blocks: Iterator) -> Tree | None:
-    """The one tree that a text and the blocks after it make together, which are then used up; None, and they wait, if none."""
+    """The one tree that a text and the blocks after it make together; None if none.
+
+    The blocks of a tree are used up; otherwise they wait.
+    """
     root = _TOKEN.match(text)[1]
     parts, depth = [text], _depth(text)
     for number in range(_MAX_JOINED):
@@ -118,7 +117,10 @@ def _depth(text: str) -> int:
 
 
 def parse_tree(text: str, name: str = "tree") -> Tree:
-    """The one tree that `text` holds, on one line or many. Raises UserError, beginning with `name`, for anything else."""
+    """The one tree that `text` holds, on one line or many.
+
+    Raises UserError, beginning with `name`, for anything else.
+    """
     try:
         trees = list(_trees(text))
     except _Broken as broken:
@@ -129,7 +131,10 @@ def parse_tree(text: str, name: str = "tree") -> Tree:
 
 
 def format_tree(tree: Tree) -> str:
-    """The tree on one line, `(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))`, with -LRB- and -RRB- for round brackets in words."""
+    """The tree on one line, `(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))`.
+
+    Round brackets in words become -LRB- and -RRB-.
+    """
     pieces = []
     rest = [tree]
     while rest:  # not recursive: a wrong output may be nested deeper than Python's stack
@@ -158,15 +163,16 @@ def words(tree: Tree) -> list[str]:
 
 
 class _Broken(Exception):
-    """What is wrong with a tree; `start`: where in the text it starts; `open`: it only lacks closing brackets."""
+    """What is wrong with a tree."""
 
     def __init__(self, reason: str, start: int, open: bool = False):
         super().__init__(reason)
-        self.start, self.open = start, open
+        self.start = start  # where in the text the tree starts
+        self.open = open  # whether it only lacks closing brackets
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
-    """(number of its first line, text) of each part of a file from a line that begins a tree to the next such line."""
+    """(first line, text) of each part of a file, cut before the lines that begin a tree."""
     first_line, block, indentation = 1, [], None  # None: no bracket yet
     for number, line in enumerate(lines, 1):
         if number == 1:
@@ -183,7 +189,7 @@ def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
 
 
 def _trees(text: str) -> Iterator[Tree]:
-    """The trees of a text. Raises _Broken at the first that is not one; what follows is then lost."""
+    """The trees of a text. Raises _Broken at the first that is not one, and reads no further."""
     finished = None  # the last tree, kept until it is known that no bracket too many follows
     start = 0
     stack = []  # the constituents still open, outermost first
@@ -204,21 +210,14 @@ def _trees(text: str) -> Iterator[Tree]:
             if not word:
                 stack.append(node)
         elif not stack:
-            starts_line = not text[text.rfind("\n", 0, token.start()) + 1 : token.start()].strip(
-                " \t"
-            )
-            if (
-                finished is not None and other != ")" and starts_line
-            ):  # nothing to do with the tree before it
+            before = text[text.rfind("\n", 0, token.start()) + 1 : token.start()]
+            if finished is not None and other != ")" and not before.strip(" \t"):
+                # On a line of its own it has nothing to do with the tree before it.
                 yield finished
                 finished = None
             start = token.start() if finished is None else start
-            raise _Broken(
-                _SURPLUS
-                if other == ")"
-                else f"{other[:40]!r} outside of brackets; expected trees such as (S (NN cat))",
-                start,
-            )
+            outside = f"{other[:40]!r} outside of brackets; expected trees such as (S (NN cat))"
+            raise _Broken(_SURPLUS if other == ")" else outside, start)
         elif other != ")":  # a word that does not stand on one line with its tag, or has none
             if stack[-1]:
                 raise _Broken(_no_tag(other), start)
@@ -233,7 +232,8 @@ def _trees(text: str) -> Iterator[Tree]:
                 raise _Broken(_no_tag(node[0]), start)
     if stack:
         raise _Broken(
-            f"closing brackets missing: {len(stack)}; expected a whole tree, its lines after the first indented",
+            f"closing brackets missing: {len(stack)}; expected a whole tree, "
+            "its lines after the first indented",
             start,
             open=True,
         )

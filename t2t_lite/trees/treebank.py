@@ -36,7 +36,10 @@ class TreebankFiles(Source):
         return f"{name} ({', '.join(notes)})" if notes else name
 
     def files(self) -> list[Path]:
-        """Raises UserError for a path that is not there, and for a folder without trees."""
+        """The files, in order.
+
+        Raises UserError for a path that is not there, and for a folder without trees.
+        """
         files = []
         for path in self.paths:
             if not path.exists():
@@ -54,6 +57,8 @@ class TreebankFiles(Source):
         return files
 
     def pairs(self) -> Iterator[tuple[str, str]]:
+        """(sentence, tree) of each tree that has words; counts the broken ones it skips."""
+        # Here, since nltk takes 0.3 s to import, and every command imports the problems.
         from t2t_lite.trees.cleaning import clean
         from t2t_lite.trees.reader import format_tree, read_trees, words
 
@@ -65,11 +70,12 @@ class TreebankFiles(Source):
         self.skipped = len(skipped)
 
     def fingerprint(self):
+        """Of the files' paths, sizes and times."""
         return digest(*(file_identity(path) for path in self.files()))
 
 
 class Mixed(Source):
-    """Gold and silver trees in one stream: after every `silver_per_gold` silver pairs comes a gold one.
+    """Gold and silver trees in one stream: a gold pair after every `silver_per_gold` silver ones.
 
     An epoch ends when both have been through; the one that ends first starts anew.
     """
@@ -81,6 +87,7 @@ class Mixed(Source):
         return f"{self.silver}, after every {self.silver_per_gold} trees one from {self.gold}"
 
     def pairs(self):
+        """The stream of one epoch. Raises UserError where one of the two has no trees."""
         through = set()
 
         def endless(source):
@@ -103,13 +110,14 @@ class Mixed(Source):
                 return
 
     def fingerprint(self):
+        """Of both and their proportion."""
         return digest(
             "mixed", str(self.silver_per_gold), self.gold.fingerprint(), self.silver.fingerprint()
         )
 
 
 def holds_trees(path: Path) -> bool:
-    """Whether the path's name is that of a file of trees; in upper case too, as older disks have it."""
+    """Whether a file is one of trees by its name; in upper case too, as older disks have it."""
     return path.is_file() and path.name.lower().removesuffix(".gz").endswith(
         (".mrg", ".trees", ".ptb")
     )

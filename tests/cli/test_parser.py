@@ -9,7 +9,7 @@ from t2t_lite import registry
 from t2t_lite.cli import decoder
 from t2t_lite.cli import eval as eval_command
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
-from t2t_lite.trees.reader import parse_tree, unescape
+from t2t_lite.trees.reader import escape, parse_tree
 
 SENTENCE = "the old map of Rome faded ."
 TREE = (
@@ -64,7 +64,8 @@ def test_one_tree_a_line_over_its_words(command, flags):
         words = [word for word in line.split(" ") if word]
         assert bool(tree) == bool(words)
         if words:
-            assert [unescape(leaf) for leaf in parse_tree(tree).leaves()] == words
+            leaves = parse_tree(tree).leaves()
+            assert list(map(escape, leaves)) == list(map(escape, words))
 
 
 def test_jsonl_says_what_was_repaired(command):

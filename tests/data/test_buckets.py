@@ -1,4 +1,4 @@
-"""Buckets: the contract of their shapes, and the least padding."""
+"""Buckets: the contract of their shapes, the least padding, and which one a pair goes to."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_lite.data import buckets as module
-from t2t_lite.data.buckets import Bucket, fit_buckets
+from t2t_lite.data.buckets import Bucket, bucket_numbers, fit_buckets, rounded_length
 from t2t_lite.errors import UserError
 
 
@@ -100,3 +100,22 @@ def test_batch_too_small():
     for part in ("batch_tokens=1000", "max_length=256", "at least 1536", "at most 166"):
         assert part in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_bucket_numbers():
+    """The first bucket that holds a pair; len(buckets) for a pair that none holds."""
+    buckets = [Bucket(9, 10, 12), Bucket(8, 10, 20), Bucket(5, 30, 30)]
+    lengths = np.array([[s, t] for s in range(1, 33) for t in range(1, 33)])
+    expected = [
+        next((n for n, b in enumerate(buckets) if s <= b.source_length and t <= b.target_length), 3)
+        for s, t in lengths
+    ]
+    assert bucket_numbers(buckets, lengths).tolist() == expected
+
+
+def test_rounded_lengths_are_few():
+    rounded = [rounded_length(n) for n in range(1, 2000)]
+    assert all(n <= r <= max(16, 1.5 * n) for n, r in enumerate(rounded, 1))
+    assert sorted(set(rounded)) == [
+        *(16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+    ]

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.data import pipeline
-from t2t_lite.data.buckets import rounded_length
 from t2t_lite.data.pipeline import TrainingBatches, eval_batches, fit_buckets, sample_lengths
 from t2t_lite.data.sources import Generated, TextFiles
 from t2t_lite.data.tokenizer import EOS, PAD
@@ -195,25 +194,3 @@ def test_eval_batches_drop_nothing(sentences, vocabularies, replicas):
                 found[number] = tuple(tuple(int(i) for i in side if i != PAD) for side in pair)
     assert [found[number] for number in range(len(pairs))] == expected
     assert len(shapes) <= 9
-
-
-def test_eval_lengths_are_few():
-    rounded = [rounded_length(n) for n in range(1, 2000)]
-    assert all(n <= r <= max(16, 1.5 * n) for n, r in enumerate(rounded, 1))
-    assert sorted(set(rounded)) == [
-        16,
-        24,
-        32,
-        48,
-        64,
-        96,
-        128,
-        192,
-        256,
-        384,
-        512,
-        768,
-        1024,
-        1536,
-        2048,
-    ]

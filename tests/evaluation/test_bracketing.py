@@ -1,4 +1,4 @@
-"""The bracket scorer against what the C program EVALB printed, for its own samples and for pairs made up here."""
+"""The bracket scorer against the output of EVALB (in C), for its own samples and for others."""
 
 import gzip
 import time

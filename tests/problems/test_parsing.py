@@ -175,12 +175,12 @@ def test_texts_and_outputs():
     "line", ["( a )", "a  b\t c", "one\u00a0token \u2581 x", "([{", "-LRB- )", "f(x) [y]"]
 )
 def test_words_stay_intact(line):
-    from t2t_lite.trees.reader import parse_tree, unescape
+    from t2t_lite.trees.reader import escape, parse_tree
 
     problem = registry.problem("toy_parsing")
     leaves = parse_tree(problem.output_text("(S XX )S", line)).leaves()
-    assert [unescape(leaf) for leaf in leaves] == [
-        unescape(word) for word in line.replace("\t", " ").split(" ") if word
+    assert [escape(leaf) for leaf in leaves] == [
+        escape(word) for word in line.replace("\t", " ").split(" ") if word
     ]
     assert not set("()[]{}\u2581") & set(problem.input_text(line))
 

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.training.loss import Loss, label_smoothed_cross_entropy
+from t2t_lite.training.loss import (
+    Loss,
+    label_smoothed_cross_entropy,
+    negative_log_likelihood,
+)
 
 B, T, V = 3, 5, 7
 RANDOM = np.random.default_rng(1)
@@ -38,6 +42,15 @@ def test_equals_numpy(smoothing):
     assert {value.dtype for value in loss} == {tf.float32}
     if smoothing == 0:
         assert float(loss.smoothed) == pytest.approx(float(loss.nll), rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1, 100])
+def test_negative_log_likelihood(scale):
+    nll, correct = negative_log_likelihood(tf.constant(LOGITS * scale), tf.constant(TARGETS))
+    log_probs = tf.nn.log_softmax(tf.cast(LOGITS * scale, tf.float64))
+    expected = -np.take_along_axis(log_probs.numpy(), TARGETS[..., None], axis=-1)[..., 0]
+    np.testing.assert_allclose(nll, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(correct, LOGITS.argmax(-1) == TARGETS)
 
 
 @SMOOTHING

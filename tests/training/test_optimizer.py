@@ -32,7 +32,7 @@ def test_rsqrt_peaks_at_the_end_of_the_warmup():
     "name, factor, warmup", [("transformer_base_v1", 1.0, 4000), ("transformer_base_v2", 2.0, 8000)]
 )
 def test_rsqrt_is_tensor2tensors(shared, name, factor, warmup):
-    """Its 'legacy' schedule is Eq. 3; `global_step` is 0 at the first update, and ours counts from 1."""
+    """Its 'legacy' schedule is Eq. 3; `global_step` is 0 at the first update, ours is 1."""
     stored = json.loads((shared / "oracle/lr.json").read_text())
     hparams = BASE.replace(learning_rate=factor, warmup_steps=warmup)
     rates = [float(learning_rate(hparams, step + 1)) for step in stored["steps"]]
@@ -116,7 +116,7 @@ def test_adam_equals_numpy():
 
 
 def test_adam_has_the_papers_constants():
-    """The first update moves each weight by the learning rate, whatever the size of its gradient (epsilon is 1e-9)."""
+    """The first update moves each weight by the learning rate, whatever its gradient."""
     live = variables()
     before = live["matrix"].numpy()
     adam = Adam(BASE.replace(schedule="constant", learning_rate=0.01, warmup_steps=0), live)

@@ -1,4 +1,6 @@
-"""One update: the same however a batch is cut, on one device or two, with XLA or without; float16; dropout; traces.
+"""One update: the same however a batch is cut, on how many devices, with XLA or without.
+
+Also float16, dropout and traces.
 
 The two devices are logical ones of the CPU, see the tests' conftest.py. Batches are [R, M, B, S]:
 replicas, micro-batches of each, rows, symbols.
@@ -26,7 +28,7 @@ HPARAMS = HParams(
 
 
 def batch(seed):
-    """inputs [N, S], targets [N, T]; the rows get ever shorter and the last is padding alone, as at an epoch's end."""
+    """inputs [N, S], targets [N, T]; rows get shorter, the last is padding as at an epoch's end."""
     random = np.random.default_rng(seed)
     sides = []
     for length in (S, T):
@@ -60,7 +62,7 @@ def copies(strategy, variable):
 
 
 def everything(strategy, model, step):
-    """{name: [value on each replica]} of all that an update may change, but the loss scale and its counter."""
+    """{name: [value on each replica]} of all that an update may change, but not the loss scale."""
     slots = {
         name: value
         for name, value in step.state().items()
@@ -87,14 +89,14 @@ def record_gradients(model, step, strategy):
     def record_and_apply(gradients, finite):
         for variable, gradient in zip(recorded, gradients):
             variable.assign(gradient)
-        apply(gradients, finite)
+        return apply(gradients, finite)
 
     step.optimizer.apply = record_and_apply
     return recorded
 
 
 def train(replicas, micro_batches, xla=False, updates=20, spoil=None) -> Trained:
-    """Trains on batches of unequal token counts; `spoil`, a function of the step, breaks something first."""
+    """Trains on batches of unequal token counts; `spoil`, a function of the step, breaks it."""
     model, step, strategy = new_step(replicas, xla=xla)
     reduced = record_gradients(model, step, strategy)
     if spoil:
@@ -223,7 +225,7 @@ def slices(micro_batches=1):
 def must_compile(step, strategy):
     """Whether a function that XLA must compile is called in the graph of a whole update."""
     shares = [
-        strategy.experimental_distribute_values_from_function(lambda _: side)
+        strategy.experimental_distribute_values_from_function(lambda _, side=side: side)
         for side in slices()[:2]
     ]
     graph = step._update.get_concrete_function(*shares).graph.as_graph_def()

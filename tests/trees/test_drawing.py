@@ -8,7 +8,10 @@ import pytest
 from t2t_lite.trees.drawing import pretty, svg
 from t2t_lite.trees.reader import parse_tree
 
-TREE = '(TOP (S (NP (NN internationalisation)) (VP (VBZ is) (ADJP (JJ <hard>) (CC &) (JJ "long"))) (. .)))'
+TREE = (
+    "(TOP (S (NP (NN internationalisation)) "
+    '(VP (VBZ is) (ADJP (JJ <hard>) (CC &) (JJ "long"))) (. .)))'
+)
 
 
 def test_pretty():

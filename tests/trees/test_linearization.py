@@ -1,4 +1,4 @@
-"""Linearization: symbols and back, repairs of whatever a model writes, and the real treebanks whole."""
+"""Linearization: symbols and back, repairs of what a model may write, and the real treebanks."""
 
 import itertools
 import json
@@ -8,7 +8,7 @@ import pytest
 from nltk.tree import Tree
 
 from t2t_lite.trees.cleaning import clean
-from t2t_lite.trees.linearization import MAX_DEPTH, Kind, Linearization, t2t_symbols
+from t2t_lite.trees.linearization import MAX_DEPTH, Kind, Linearization
 from t2t_lite.trees.reader import format_tree, parse_tree, read_trees
 
 FORMS = [
@@ -109,21 +109,49 @@ def test_kind(symbol, kinds):
     "symbols, tree, repairs",
     [
         # 1. and 2.: what is no symbol, and what closes nothing
-        ("(S (NP XX ⁇ XX )NP (VP XX )VP XX )S", "(S (NP the cat) (VP sleeps) .)", ["1 unknown symbol dropped"]),
-        (")VP (S (NP XX XX )NP )PP )S XX XX", "(S (NP the cat)) sleeps .", ["2 closing brackets dropped"]),
-        ("(S (NP XX (QP XX (ADJP )NP (VP XX )VP XX )S", "(S (NP the (QP cat)) (VP sleeps) .)", ["2 brackets closed", "1 empty constituent dropped"]),
+        (
+            "(S (NP XX ⁇ XX )NP (VP XX )VP XX )S",
+            "(S (NP the cat) (VP sleeps) .)",
+            ["1 unknown symbol dropped"],
+        ),
+        (
+            ")VP (S (NP XX XX )NP )PP )S XX XX",
+            "(S (NP the cat)) sleeps .",
+            ["2 closing brackets dropped"],
+        ),
+        (
+            "(S (NP XX (QP XX (ADJP )NP (VP XX )VP XX )S",
+            "(S (NP the (QP cat)) (VP sleeps) .)",
+            ["2 brackets closed", "1 empty constituent dropped"],
+        ),
         # 3. and 4.: an output that breaks off, or never stops
-        ("(S (NP XX XX )NP (VP", "(S (NP the cat) (VP sleeps .))", ["2 brackets closed", "2 words added"]),
-        ("(S (NP XX XX )NP (VP XX XX XX (VP XX", "(S (NP the cat) (VP sleeps .))", ["3 brackets closed", "2 words dropped", "1 empty constituent dropped"]),
+        (
+            "(S (NP XX XX )NP (VP",
+            "(S (NP the cat) (VP sleeps .))",
+            ["2 brackets closed", "2 words added"],
+        ),
+        (
+            "(S (NP XX XX )NP (VP XX XX XX (VP XX",
+            "(S (NP the cat) (VP sleeps .))",
+            ["3 brackets closed", "2 words dropped", "1 empty constituent dropped"],
+        ),
         # 4.: one that lost count
         ("(S (NP XX )NP (VP XX )VP XX )S", "(S (NP the) (VP cat sleeps) .)", ["1 word added"]),
-        ("(S (NP XX XX XX XX )NP (VP XX )VP XX )S", "(S (NP the cat) (VP sleeps) .)", ["2 words dropped"]),
+        (
+            "(S (NP XX XX XX XX )NP (VP XX )VP XX )S",
+            "(S (NP the cat) (VP sleeps) .)",
+            ["2 words dropped"],
+        ),
         # 5.
-        ("(S (NP )NP (NP XX XX (PP (NP )NP )PP )NP XX XX )S", "(S (NP the cat) sleeps .)", ["3 empty constituents dropped"]),
+        (
+            "(S (NP )NP (NP XX XX (PP (NP )NP )PP )NP XX XX )S",
+            "(S (NP the cat) sleeps .)",
+            ["3 empty constituents dropped"],
+        ),
         ("", "the cat sleeps .", ["4 words added"]),
         ("(S )S", "the cat sleeps .", ["4 words added", "1 empty constituent dropped"]),
     ],
-)  # fmt: skip
+)
 def test_repairs(symbols, tree, repairs):
     found = Linearization().tree(symbols.split(" "), WORDS)
     assert format_tree(normalised(found.tree)).replace("(XX ", "").replace(
@@ -172,7 +200,7 @@ ANY_WORDS = [
 
 @pytest.mark.parametrize("form", FORMS)
 def test_any_symbols_over_any_words(form):
-    """Whatever the symbols: TOP over exactly the words, well-formed, without repairs where and only where they are its own."""
+    """Whatever the symbols: TOP over exactly the words, without repairs if and only if its own."""
     chooser = random.Random(1)
     for _ in range(3000):
         symbols = chooser.choices(SOUP, k=chooser.choice([0, 1, 3, 10, 40, 150]))
@@ -201,6 +229,12 @@ def t2t_cases(shared):
     cases = json.loads((shared / "oracle/parsing/parsing.json").read_text())
     trees = [case[key] for case in cases["trees"] for key in ("full", "clean")]
     return trees + cases["hand"], [case["raw"] for case in cases["trees"]]
+
+
+def t2t_symbols(tree):
+    """As tensor2tensor has them: NP ... /NP for a constituent, its tag for a word."""
+    symbols = Linearization(tags="kept", closing="labelled").symbols(tree)
+    return [f"/{s[1:]}" if s.startswith(")") else s.removeprefix("(") for s in symbols]
 
 
 def test_t2t_form(shared):

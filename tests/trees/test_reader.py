@@ -7,7 +7,7 @@ import pytest
 from nltk.tree import Tree
 
 from t2t_lite.errors import UserError
-from t2t_lite.trees.reader import escape, format_tree, parse_tree, read_trees, unescape
+from t2t_lite.trees.reader import escape, format_tree, parse_tree, read_trees
 
 CAT = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))"
 DOG = "(S (NP (DT a) (NN dog)) (VP (VBZ barks)))"
@@ -29,7 +29,10 @@ def lines(path, **options) -> list[str]:
     return [format_tree(tree) for tree in read_trees(path, **options)]
 
 
-INDENTED = "\n( (S \n    (NP-SBJ (DT the) (NN cat) )\n    (VP (VBZ sleeps) )\n\n    (. .) ))\n( (NP\n  (NN end)))"
+INDENTED = (
+    "\n( (S \n    (NP-SBJ (DT the) (NN cat) )\n    (VP (VBZ sleeps) )\n\n    (. .) ))\n"
+    "( (NP\n  (NN end)))"
+)
 
 
 @pytest.mark.parametrize("name", ["a.mrg", "a.gz"])
@@ -83,7 +86,8 @@ def test_comments(file, text):
 
 
 def test_markup_of_the_chinese_treebank(file):
-    text = f"<DOC>\n<HEADLINE>\n<S ID=1>\n( (IP\n  (NP (NR 上海))\n  (VP (VV 开放))))\n</S>\n<S ID=2>\n{CAT}\n</S>\n</DOC>\n"
+    text = "<DOC>\n<HEADLINE>\n<S ID=1>\n( (IP\n  (NP (NR 上海))\n  (VP (VV 开放))))\n</S>\n"
+    text += f"<S ID=2>\n{CAT}\n</S>\n</DOC>\n"
     assert lines(file(text)) == ["( (IP (NP (NR 上海)) (VP (VV 开放))))", CAT]
 
 
@@ -145,12 +149,11 @@ def test_brackets_in_words_are_written_escaped():
 
 
 def test_escapes():
-    words = ["(", ")", "[", "]", "{", "}", "x(y)[z]{}", "plain", "", "-", "{-}", "ü(\U0001f600)"]
-    assert [escape(word) for word in words[:7]] == [
-        *("-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-", "x-LRB-y-RRB--LSB-z-RSB--LCB--RCB-")
+    words = ["(", ")", "[", "]", "{", "}", "x(y)[z]{}", "plain", "", "-", "-LRB-"]
+    assert [escape(word) for word in words] == [
+        *("-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"),
+        *("x-LRB-y-RRB--LSB-z-RSB--LCB--RCB-", "plain", "", "-", "-LRB-"),
     ]
-    assert [unescape(escape(word)) for word in words] == words
-    assert escape("-LRB-") == "-LRB-" and unescape("-LRB-") == "("
 
 
 @pytest.mark.parametrize(
