@@ -72,6 +72,10 @@ def test_formats(command):
     assert records[1]["hypotheses"] == [{"text": "", "score": 0.0, "log_prob": 0.0}]
 
 
+def test_a_folder_without_a_run(refusal, tmp_path):
+    assert "no run there" in refusal(decoder, "--output_dir", tmp_path / "nothing")
+
+
 def test_prefixes(command, tmp_path):
     source, prefix = tmp_path / "in", tmp_path / "prefix"
     source.write_text("some words\nmore words\nmany\n")
@@ -126,7 +130,6 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
         (["--interactive", "--input", source], "--interactive reads and writes the terminal"),
         (["--beams", "2"], "unknown flag --beams"),
         (["--decode_hparams=beam_size=4"], "tensor2tensor's; here it is --beam_size=N"),
-        (["--output_dir", tmp_path / "nothing"], "no run there"),
     ]:
         code, out, err = command(*flags, stdin=b"good\n")
         last = err.rstrip("\n").split("\n")[-1]
