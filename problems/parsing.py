@@ -52,6 +52,7 @@ class ParsingProblem(Problem):
         raise NotImplementedError
 
     def source(self, split):
+        """The gold trees of `split`, in training among the silver ones."""
         if split not in SPLITS:
             raise unknown("split", split, SPLITS)
         if split != "train" or not self.silver:
@@ -68,12 +69,14 @@ class ParsingProblem(Problem):
         return Linearization(self.tags, self.closing)
 
     def input_text(self, line):
+        """The words, with brackets escaped as treebanks do."""
         from t2t_lite.trees.reader import escape
 
         # U+2581 is the vocabulary's mark of a space: a word that holds it would count as two.
         return " ".join(map(escape, words(line))).replace("\u2581", "_")
 
     def input_text_in_graph(self, lines):
+        """What `input_text` does, as graph operations."""
         import tensorflow as tf
 
         from t2t_lite.trees.reader import escape
@@ -88,10 +91,12 @@ class ParsingProblem(Problem):
         return lines
 
     def target_text(self, reference):
+        """The symbols of a tree."""
         tree = self._cleaned(reference)
         return " ".join(self.linearization.symbols(tree)) if tree else ""
 
     def reference_text(self, reference):
+        """The tree cleaned, on one line."""
         from t2t_lite.trees.reader import format_tree
 
         tree = self._cleaned(reference)
@@ -108,11 +113,13 @@ class ParsingProblem(Problem):
         return clean(parse_tree(reference)) if reference.strip() else None
 
     def output_text(self, text, line):
+        """The tree of the model's symbols over exactly the line's words, repaired if need be."""
         from t2t_lite.trees.reader import format_tree
 
         return format_tree(self._parse(text, line).tree)
 
     def output_details(self, text, line):
+        """`well_formed`, of what the model wrote, and `repairs`."""
         repairs = self._parse(text, line).repairs
         return {"well_formed": not repairs, "repairs": repairs}
 
@@ -120,6 +127,7 @@ class ParsingProblem(Problem):
         return self.linearization.tree(text.split(), words(line))
 
     def grammar(self, vocabularies):
+        """Brackets well formed over exactly the words of the input."""
         from t2t_lite.decoding.constraint import Brackets
         from t2t_lite.trees.linearization import MAX_DEPTH
 
@@ -151,17 +159,20 @@ class ParsingProblem(Problem):
         )
 
     def tokenize(self, line):
+        """The words of raw text by the Penn Treebank's rules."""
         from nltk.tokenize import TreebankWordTokenizer
 
         return " ".join(TreebankWordTokenizer().tokenize(line, convert_parentheses=True))
 
     def pretty(self, text):
+        """The tree in lines of Unicode."""
         from t2t_lite.trees.drawing import pretty
         from t2t_lite.trees.reader import parse_tree
 
         return pretty(parse_tree(text)) if text else ""
 
     def svg(self, text):
+        """The tree as an SVG picture."""
         from t2t_lite.trees.drawing import svg
         from t2t_lite.trees.reader import parse_tree
 
@@ -181,6 +192,7 @@ class WsjParsing(ParsingProblem):
     """
 
     def gold(self, split):
+        """The trees of `split`."""
         if self.raw_dir is None:
             raise UserError(
                 f"{self.name} needs --raw_dir, the LDC's folder that holds wsj/00 to wsj/24 "
@@ -198,6 +210,7 @@ class WsjParsingSemisup(WsjParsing):
     default_vocab_size = 32_000  # section 6.3
 
     def source(self, split):
+        """The gold trees of `split`, in training among the silver ones."""
         if split == "train" and not self.silver:
             raise UserError(
                 f"{self.name} needs --silver with files of automatically parsed trees; without it "
@@ -221,6 +234,7 @@ class Treebank(ParsingProblem):
     decoding = Decoding(beam_size=4, alpha=0.3, extra_length=300)
 
     def gold(self, split):
+        """The trees of `split`."""
         if not getattr(self, split):
             raise MissingSplit(
                 f"{self.name} has no {split} split; give --{split} with files or folders of trees"

@@ -39,10 +39,12 @@ class TranslationProblem(Problem):
 
     @classmethod
     def variants(cls):
+        """Both directions: `<name>` and `<name>_rev`."""
         return {"": {"reverse": False}, "_rev": {"reverse": True}}
 
     @classmethod
     def describe(cls, name):
+        """The first line of the docstring, and which way round."""
         return super().describe(name) + (" The other way round." if name.endswith("_rev") else "")
 
     def corpus(self, split: str) -> Source:
@@ -67,6 +69,7 @@ class Multi30k(TranslationProblem):
     _stems: ClassVar = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
 
     def corpus(self, split):
+        """The files or the data set of `split`."""
         origin = "such files lie in github.com/multi30k/dataset under data/task1/raw"
         languages = self.source_language, self.target_language
         if self.raw_dir is None:
@@ -110,6 +113,7 @@ class TextPairs(TranslationProblem):
                 )
 
     def corpus(self, split):
+        """The files or the data set of `split`."""
         paths = getattr(self, split)
         if paths is None:
             raise MissingSplit(
@@ -131,6 +135,7 @@ class Wmt14(TranslationProblem):
     _splits: ClassVar = {"train": "train", "dev": "validation", "test": "test"}  # TFDS's names
 
     def corpus(self, split):
+        """The files or the data set of `split`."""
         source, target = self.source_language, self.target_language
         if self.raw_dir is None:
             name = f"wmt14_translate/{target}-{source}"  # TFDS writes every pair with English last

@@ -1,6 +1,6 @@
-"""t2t_lite: the Transformer of "Attention Is All You Need" in Keras 3, in the manner of tensor2tensor.
+"""The Transformer of "Attention Is All You Need" in Keras 3, in the manner of tensor2tensor.
 
-The names below are imported when first used, so that `import t2t_lite` and every command's `--help` stay fast.
+The names below are imported when first used, so that `import t2t_lite` and `--help` stay fast.
 """
 
 import importlib

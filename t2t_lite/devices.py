@@ -12,12 +12,12 @@ from t2t_lite.errors import UserError
 def make_strategy(logical_devices: int | None = None) -> tf.distribute.Strategy:
     """MirroredStrategy over all visible GPUs, else over the CPU.
 
-    Always the same one in a process: a second over the same devices would number its collectives from the start again, and
-    TensorFlow takes those for the first one's.
+    Always the same one in a process: a second over the same devices would number its collectives
+    from the start again, and TensorFlow takes those for the first one's.
 
     Args:
-        logical_devices: cut the CPU into this many devices and use those, to try several replicas without GPUs. Must be
-            asked for before TensorFlow has used its devices.
+        logical_devices: cut the CPU into this many devices and use those, to try several replicas
+            without GPUs. Must be asked for before TensorFlow has used its devices.
 
     """
     if logical_devices:
@@ -35,15 +35,15 @@ def make_strategy(logical_devices: int | None = None) -> tf.distribute.Strategy:
     gpus = tf.config.list_logical_devices("GPU")
     if not gpus and tf.test.is_built_with_cuda() and _nvidia_wheels():
         print(
-            "warning: TensorFlow's CUDA packages are installed, but it finds no GPU (is the driver there? nvidia-smi "
-            "tells); using the CPU",
+            "warning: TensorFlow's CUDA packages are installed, but it finds no GPU (is the driver "
+            "there? nvidia-smi tells); using the CPU",
             file=sys.stderr,
         )
     return tf.distribute.MirroredStrategy([gpu.name for gpu in gpus] or ["/cpu:0"])
 
 
 def _nvidia_wheels() -> bool:
-    """Whether the extra [cuda] is installed: every Linux wheel of TensorFlow is a CUDA build, wanted or not."""
+    """Whether the extra [cuda] is installed; every Linux wheel of TensorFlow is a CUDA build."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

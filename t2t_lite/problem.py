@@ -177,5 +177,5 @@ class Drawing(Protocol):
 
 
 def grammar_of(problem: Problem, vocabularies):
-    """The grammar that a problem's outputs obey; None: they are free. `vocabularies`: Vocabularies."""
+    """The grammar that outputs obey; None: they are free. `vocabularies`: Vocabularies."""
     return problem.grammar(vocabularies) if isinstance(problem, Constrained) else None

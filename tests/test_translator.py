@@ -137,7 +137,7 @@ def test_an_evaluation_applies_every_hook_of_the_problem(run, vocabularies, tran
 
 
 def test_python_uses_the_machine_as_the_command_does(run):
-    """Before TensorFlow runs, threads are set for batches side by side; after that it says what to do."""
+    """Before TensorFlow runs, threads are set for batches side by side; then it says what to do."""
     code = f"""
 import warnings, t2t_lite
 {{before}}

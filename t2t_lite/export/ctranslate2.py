@@ -6,9 +6,9 @@ DIR/<version>/metadata.json          what was exported, and how it decodes
 
 CTranslate2's search differs from ours: it divides by length^a, has one length limit for all of a
 batch, leaves PAD and UNK out of the softmax where they are forbidden, and lets a hypothesis end
-only where EOS is among the best W extensions, not 2W. `translate_batch` of the metadata are the options
-that come closest: W hypotheses are asked for by a length penalty like ours, to be ranked again by
-ours itself, and the search goes on until 2W are finished.
+only where EOS is among the best W extensions, not 2W. `translate_batch` of the metadata are the
+options that come closest: W hypotheses are asked for by a length penalty like ours, to be ranked
+again by ours itself, and the search goes on until 2W are finished.
 """
 
 import json

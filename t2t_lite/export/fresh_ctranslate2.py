@@ -1,4 +1,4 @@
-"""Runs a CTranslate2 export as a stranger would: a script for a process of its own, in which t2t_lite cannot be imported.
+"""Runs a CTranslate2 export as a stranger would, in a process that cannot import t2t_lite.
 
     python -P fresh_ctranslate2.py DIR/VERSION < texts.json     # a list of strings, none of them
     blank
@@ -15,6 +15,7 @@ sys.modules["t2t_lite"] = None  # an import of it fails
 
 
 def main() -> None:
+    """Runs the script."""
     import ctranslate2
     import sentencepiece
 

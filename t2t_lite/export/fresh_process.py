@@ -1,4 +1,4 @@
-"""Runs an export as a stranger would: a script for a process of its own, in which t2t_lite cannot be imported.
+"""Runs an export as a stranger would, in a process that cannot import t2t_lite.
 
     python -P fresh_process.py DIR/VERSION < texts.json     # a list of strings
 
@@ -12,6 +12,7 @@ sys.modules["t2t_lite"] = None  # an import of it fails
 
 
 def main() -> None:
+    """Runs the script."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers SentencePiece's operations
 

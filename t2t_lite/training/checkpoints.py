@@ -1,8 +1,9 @@
 """Checkpoints: save, resume, average, keep the best.
 
-A checkpoint is a folder `step-00001200` of safetensors files, which map variable paths to arrays: `model.safetensors`, and
-`training.safetensors` with the optimizer's state and everything else that resuming needs. It is written under a
-temporary name and renamed, so a folder of that name is always whole.
+A checkpoint is a folder `step-00001200` of safetensors files, which map variable paths to arrays:
+`model.safetensors`, and `training.safetensors` with the optimizer's state and everything else that
+resuming needs. It is written under a temporary name and renamed, so a folder of that name is always
+whole.
 """
 
 import json
@@ -79,7 +80,7 @@ class Checkpoints:
     def restore(
         self, model: Mapping[str, tf.Variable], training: Mapping[str, tf.Variable]
     ) -> dict | None:
-        """Loads the newest checkpoint into the variables and returns its position; None where there is none yet."""
+        """Loads the newest checkpoint and returns its position; None where there is none yet."""
         resumable = [path for path in self.steps() if (path / TRAINING).is_file()]
         if not resumable:
             return None
@@ -94,6 +95,7 @@ def model_variables(model) -> dict[str, tf.Variable]:
 
 
 def arrays(variables: Mapping[str, tf.Variable]) -> dict[str, np.ndarray]:
+    """The variables' values."""
     return {name: np.asarray(variable.numpy(), order="C") for name, variable in variables.items()}
 
 
@@ -112,9 +114,10 @@ def read_about(path: Path) -> dict:
 
 
 def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
-    """Assigns a file's arrays to the variables of the same names and returns what was stored beside them.
+    """Assigns a file's arrays to the variables of the same names, or of what those are called now.
 
-    Raises UserError unless the names and the shapes are exactly the variables'.
+    Returns what was stored beside them. Raises UserError unless names and shapes are exactly the
+    variables'.
     """
     with _open(path) as file:
         stored = _names(file)
@@ -122,7 +125,8 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
             missing = sorted(variables.keys() - stored.keys())
             extra = sorted(stored.keys() - variables.keys())
             raise UserError(
-                f"{path}: not this model's checkpoint; missing {missing[:3]}, unexpected {extra[:3]}"
+                f"{path}: not this model's checkpoint; missing {missing[:3]}, "
+                f"unexpected {extra[:3]}"
             )
         for name, variable in variables.items():
             value = file.get_tensor(stored[name])
@@ -135,7 +139,7 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
 
 
 def average(paths: Sequence[Path], output: Path) -> None:
-    """Writes the mean of several models' weights (section 6.1), reading one array of one file at a time."""
+    """Writes the mean of several models' weights (section 6.1), reading an array at a time."""
     files = [_open(path) for path in paths]
     names = [_names(file) for file in files]
     mean = {}

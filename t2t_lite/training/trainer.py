@@ -1,4 +1,4 @@
-"""The training loop: batches -> updates -> reports, evaluations, checkpoints; resumed by running it again."""
+"""The training loop: batches -> updates -> reports, evaluations, checkpoints; it can be resumed."""
 
 import math
 import time
@@ -163,7 +163,7 @@ class Trainer:
         return read_about(self.run.best)["value"] if self.run.best.is_file() else None
 
     def _finish(self) -> None:
-        """Averages the last checkpoints (section 6.1) and evaluates the mean on all of the dev set."""
+        """Averages the last checkpoints (section 6.1), evaluates the mean on the whole dev set."""
         wanted = max(1, self.hparams.average_checkpoints)
         paths = [path / MODEL for path in self.run.checkpoints.steps()[-wanted:]]
         average(paths, self.run.averaged)

@@ -1,4 +1,4 @@
-"""Batches of lines with a small untrained Transformer: what is promised holds whatever the weights."""
+"""Batches of lines with a small untrained Transformer: promises hold whatever the weights."""
 
 import random
 import threading
@@ -19,7 +19,8 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Decoding, Problem
 from t2t_lite.translator import Translator
 
-WORDS = "the old boat drifts past seven quiet houses while rain falls on green hills and nobody waves".split()
+WORDS = """the old boat drifts past seven quiet houses while rain falls on green hills and nobody
+waves""".split()
 
 
 def sentence(seed, length):
@@ -43,7 +44,7 @@ def model(vocabularies):
         num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8
     )
     model = Transformer(hparams, vocabularies.source.size, vocabularies.target.size, shared=True)
-    # Untrained weights say the same whatever they read; with these outputs differ, and many end in EOS.
+    # Untrained weights say the same whatever they read; these do not, and many outputs end.
     model.set_weights([weight * 1.7 for weight in model.get_weights()])
     towards_eos = 3.5 * model.target_embedding.embeddings[EOS]
     model.decoder.layers[-1].feed_forward_residual.layer_norm.beta.assign(towards_eos)

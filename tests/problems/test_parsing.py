@@ -1,4 +1,4 @@
-"""Parsing problems: the files they read, the texts a model sees, what becomes of its outputs, and the grammar they obey."""
+"""Parsing problems: files, the texts a model sees, what becomes of its outputs, the grammar."""
 
 import gzip
 
@@ -210,7 +210,7 @@ def test_drawings():
     [{}, {"closing": "plain"}, {"tags": "normalised"}, {"tags": "normalised", "closing": "plain"}],
 )
 def test_every_gold_tree_obeys_the_grammar(tmp_path, monkeypatch, options):
-    """The mask never forbids the next symbol of a right tree, and counts the words that the tree has."""
+    """The mask never forbids the next symbol of a right tree, and counts the tree's words."""
     import tensorflow as tf
 
     monkeypatch.setitem(toy_parsing.SIZES, "train", 60)

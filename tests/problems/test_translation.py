@@ -1,4 +1,4 @@
-"""Translation problems: the files they read, both directions, and what they say about missing ones."""
+"""Translation problems: files, both directions, and what they say about missing ones."""
 
 import pytest
 from t2t_lite.problems import translation
