@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
-from t2t_lite.decoding.beam_search import _top_k, beam_search
+from t2t_lite.decoding.beam_search import top_k, beam_search
 
 V, D = 7, 5
 
@@ -309,6 +309,6 @@ def test_top_k_of_many_symbols_is_tensorflows(symbols, xla):
         np.random.default_rng(5).integers(0, 60, [2, 3, symbols]).astype(np.float32)
     )  # many are equal
     values[0, 0, ::2] = -np.inf
-    top_k = tf.function(_top_k, jit_compile=xla)
+    top_k = tf.function(top_k, jit_compile=xla)
     for found, expected in zip(top_k(tf.constant(values), 5), tf.math.top_k(values, 5)):
         np.testing.assert_array_equal(found, expected)
