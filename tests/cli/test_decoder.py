@@ -72,6 +72,10 @@ def test_formats(command):
     assert records[1]["hypotheses"] == [{"text": "", "score": 0.0, "log_prob": 0.0}]
 
 
+def test_a_folder_without_a_run(refusal, tmp_path):
+    assert "no run there" in refusal(decoder, "--output_dir", tmp_path / "nothing")
+
+
 def test_prefixes(command, tmp_path):
     source, prefix = tmp_path / "in", tmp_path / "prefix"
     source.write_text("some words\nmore words\nmany\n")

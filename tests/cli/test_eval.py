@@ -40,7 +40,7 @@ def test_files_and_records_by_line(call, run, files, tmp_path):
 def test_without_decoding(call, run, files, tmp_path):
     code, out, _ = call(eval_command, "--output_dir", run.path, *files, "--no_decode")
     figures = dict(line.split() for line in out.splitlines())
-    assert code == 0 and float(figures["perplexity"]) > 1 and "bleu" not in figures
+    assert code == 0 and "perplexity" in figures and "bleu" not in figures
 
 
 def test_mistakes_are_one_line(refusal, run, files, tmp_path):

@@ -33,7 +33,7 @@ def test_an_export_gets_the_next_number_and_its_search(command, run, tmp_path, m
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3", "9.1.partial", "notes"]
 
 
-def test_mistakes_are_one_line_and_write_nothing(command, tmp_path):
+def test_mistakes_are_one_line_and_write_nothing(command, refusal, tmp_path):
     folder, file = tmp_path / "export", tmp_path / "file"
     (folder / "4").mkdir(parents=True)
     file.touch()
@@ -44,6 +44,7 @@ def test_mistakes_are_one_line_and_write_nothing(command, tmp_path):
         (["--beam_size", "0"], "beam_size=0: expected at least 1"),
         (["--beam_size", "2", "--n_best", "3"], "n_best=3: expected at most beam_size=2"),
         (["--alpha", "-1"], "alpha=-1.0: expected at least 0"),
+        (["--exportdir", folder], "unknown flag --exportdir; nearest: --export_dir"),
         (["--export_dir", file], f"--export_dir {file}: a file; expected a directory"),
         (["--export_dir", file / "below"], f"--export_dir {file / 'below'}: "),
         (["--output_dir", tmp_path / "nothing"], "--output_dir given twice; expected once"),
@@ -55,4 +56,6 @@ def test_mistakes_are_one_line_and_write_nothing(command, tmp_path):
         assert (
             (code, out) == (2, "") and message in last and last.startswith("t2t-exporter: error: ")
         ), err
+    flags = "--output_dir", tmp_path / "nothing", "--export_dir", folder
+    assert "no run there" in refusal(exporter, *flags)
     assert sorted(tmp_path.iterdir()) == [folder, file] and list(folder.iterdir()) == [folder / "4"]
