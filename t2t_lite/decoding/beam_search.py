@@ -1,5 +1,6 @@
-"""Beam search (section 6.1) over an abstract step function: pure tensor operations, so it runs in a
-graph, under XLA and on any device.
+"""Beam search (section 6.1) over an abstract step function.
+
+Pure tensor operations, so it runs in a graph, under XLA and on any device.
 
 A row of the batch is one sentence; it has W *alive* hypotheses that still grow and W *finished*
 ones that ended in EOS. Each step extends every alive hypothesis by every symbol and keeps the best
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
+from t2t_lite.decoding.symbols import log_sum_exp, prefix_symbol, size, top_k
 
 # (ids int32 [B, W], position int32 [], memory, cache) -> (logits float32 [B, W, V], cache)
 # `ids`: the symbols at `position - 1`, PAD at position 0. Tensors of `memory` and `cache` begin
@@ -318,41 +320,6 @@ def _best_symbols(
     values = tf.where(forced[:, None, None], only, values)
     symbols = tf.where(forced[:, None, None], symbol[:, None, None], symbols)
     return values - normaliser, symbols
-
-
-def top_k(tensor: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """tf.math.top_k of [B, W, V], several times as fast for a large V.
-
-    Only the k groups of symbols with the largest maxima are searched.
-    """
-    outer, symbols = [size(tensor, 0), size(tensor, 1)], tensor.shape[2]
-    group = next((divisor for divisor in (64, 50, 40, 32, 25) if symbols % divisor == 0), symbols)
-    if symbols // group <= 2 * k:
-        return tf.math.top_k(tensor, k)
-    groups = tf.reshape(tensor, [*outer, symbols // group, group])
-    _, chosen = tf.math.top_k(tf.reduce_max(groups, axis=3), k)
-    chosen = tf.sort(chosen, axis=2)  # of equal values the first symbol wins, as in tf.math.top_k
-    few = tf.reshape(tf.gather(groups, chosen, axis=2, batch_dims=2), [*outer, k * group])
-    values, index = tf.math.top_k(few, k)
-    return values, tf.gather(chosen, index // group, axis=2, batch_dims=2) * group + index % group
-
-
-def log_sum_exp(logits: tf.Tensor, maximum: tf.Tensor) -> tf.Tensor:
-    """Over V, the maximum being known: [B, W, V], [B, W, 1] -> [B, W, 1]."""
-    return maximum + tf.math.log(tf.reduce_sum(tf.exp(logits - maximum), axis=2, keepdims=True))
-
-
-def prefix_symbol(prefix: tf.Tensor, position: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Each row's prefix at `position`: its symbol, int32 [B], and whether it has one, bool [B]."""
-    length = size(prefix, 1)
-    symbol = tf.where(position < length, prefix[:, tf.minimum(position, length - 1)], PAD)
-    return symbol, symbol != PAD
-
-
-def size(tensor: tf.Tensor, axis: int) -> int | tf.Tensor:
-    """A number where the graph knows it, as XLA must, else a tensor."""
-    static = tensor.shape[axis]
-    return tf.shape(tensor)[axis] if static is None else static
 
 
 def _take_from_each(nest: Any, parents: tf.Tensor) -> Any:
