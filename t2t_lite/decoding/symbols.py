@@ -1,4 +1,4 @@
-"""What search and sampling ask of symbols at a step. Shapes: B batch, W beam width, V vocabulary."""
+"""What search and sampling ask of a step's symbols. Shapes: B batch, W beam width, V vocabulary."""
 
 import tensorflow as tf
 
