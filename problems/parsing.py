@@ -26,7 +26,7 @@ class ParsingProblem(Problem):
     A subclass gives `gold`, whose pairs are those of `trees.treebank.TreebankFiles`.
     """
 
-    tags: Literal["normalised", "kept"] = "normalised"  # a word is XX (Vinyals et al. 2015) or its tag
+    tags: Literal["normalised", "kept"] = "normalised"  # a word is XX (Vinyals et al.) or its tag
     closing: Literal["labelled", "plain"] = "labelled"  # `)NP` closes `(NP` (Vinyals), or `)` any
     skip_bad_trees: bool = False  # leave out and count broken trees instead of stopping
     silver: tuple[FilePath, ...] | None = None  # automatically parsed trees to train on too

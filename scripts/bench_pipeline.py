@@ -25,7 +25,8 @@ def main():
     parser.add_argument("--epochs", type=int, default=3, help="measured after one for warming up")
     args = parser.parse_args()
 
-    from t2t_lite.data.pipeline import TrainingBatches, fit_buckets, sample_lengths
+    from t2t_lite.data.buckets import fit_buckets
+    from t2t_lite.data.pipeline import TrainingBatches, sample_lengths
     from t2t_lite.data.sources import TextFiles
     from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 

@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.buckets import Bucket, bucket_numbers, fit_buckets, rounded_length
+from t2t_lite.data.buckets import Bucket, bucket_numbers, rounded_length
 from t2t_lite.data.sources import Source, untuned
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import UserError
-
-__all__ = ["Batch", "Bucket", "TrainingBatches", "eval_batches", "fit_buckets", "sample_lengths"]
 
 _CHUNK = 1024  # pairs tokenised by one call
 _MAX_CALLS = 16  # of these at once

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.data.buckets import rounded_length
 from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.decoding.constraint import Brackets
 from t2t_lite.decoding.search import Sampling, Search, run_search
@@ -197,7 +198,7 @@ class BatchedSearch:
         if self._xla:
             share = 1 << (share - 1).bit_length()  # up, since the count is rounded down below
         while rows:
-            source_length = _round_up(rows[0].length) if self._xla else rows[0].length
+            source_length = rounded_length(rows[0].length) if self._xla else rows[0].length
             count = min(max(self.batch_tokens // search.row_tokens(source_length), 1), share)
             if self._xla:
                 count = 1 << (count.bit_length() - 1)  # the largest power of two that fits
@@ -279,12 +280,6 @@ def _copy(model: Transformer, device: str) -> Transformer:
         copy = type(model).from_config(model.get_config())
         copy.set_weights(model.get_weights())
     return copy
-
-
-def _round_up(length: int) -> int:
-    """The next of 16, 24, 32, 48, 64, 96, ...: few shapes, at most a third of it padding."""
-    power = 1 << max(length - 1, 15).bit_length()
-    return power * 3 // 4 if length <= power * 3 // 4 and power > 16 else power
 
 
 def _uniforms(seed: int, rows: list[_Row], shape: Sequence[int]) -> np.ndarray:

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
 from t2t_lite.errors import UserError
-from t2t_lite.problem import Problem
+from t2t_lite.problem import Drawing
 from t2t_lite.serving import protocol
 from t2t_lite.serving.batching import Batcher, Overloaded
 from t2t_lite.serving.limits import Limits
@@ -68,7 +68,7 @@ class Service:
     async def draw(self, request: Request) -> Response:
         """POST :draw, {"tree": "(S ...)"} -> SVG."""
         problem = self.model.problem
-        if type(problem).svg is Problem.svg:
+        if not isinstance(problem, Drawing):
             raise HTTPException(
                 404, f"outputs of problem {problem.name} are not trees; expected a parser's model"
             )

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.pipeline import TrainingBatches, fit_buckets, sample_lengths
+from t2t_lite.data.buckets import fit_buckets
+from t2t_lite.data.pipeline import TrainingBatches, sample_lengths
 from t2t_lite.data.sources import MissingSplit
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import UserError

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.data import pipeline
-from t2t_lite.data.pipeline import TrainingBatches, eval_batches, fit_buckets, sample_lengths
+from t2t_lite.data.buckets import fit_buckets
+from t2t_lite.data.pipeline import TrainingBatches, eval_batches, sample_lengths
 from t2t_lite.data.sources import Generated, TextFiles
 from t2t_lite.data.tokenizer import EOS, PAD
 from t2t_lite.errors import UserError
