@@ -18,7 +18,6 @@ def make_strategy(logical_devices: int | None = None) -> tf.distribute.Strategy:
     Args:
         logical_devices: cut the CPU into this many devices and use those, to try several replicas
             without GPUs. Must be asked for before TensorFlow has used its devices.
-
     """
     if logical_devices:
         cpu = tf.config.list_physical_devices("CPU")[0]

@@ -28,7 +28,6 @@ def keep_freed_memory() -> bool:
         whether malloc was told so: not where the C library is another than glibc, nor where the
         user has said what malloc keeps: MALLOC_TRIM_THRESHOLD_ and the like, or the same of
         GLIBC_TUNABLES. Where another malloc is preloaded, this changes nothing.
-
     """
     if sys.platform != "linux" or _set_by_user():
         return False

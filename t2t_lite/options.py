@@ -40,7 +40,6 @@ class Option:
         nullable: whether it may be None.
         choices: all values there are; empty: any.
         default: dataclasses.MISSING where it has to be given.
-
     """
 
     owner: type

@@ -17,7 +17,6 @@ class Plugin(NamedTuple):
         key: tells it from all others.
         label: what errors call it.
         load: imports it.
-
     """
 
     key: str

@@ -44,7 +44,6 @@ class Run:
         hparams: the set with its overrides.
         seed: of initial weights, data order and dropout.
         usr_dir: the user's own module that registered them, if any.
-
     """
 
     path: Path

@@ -75,7 +75,6 @@ def run_layer_test(
         drops: whether it has a dropout; else its call takes no seeds.
         products: whether it has matrix products.
         half_type: the type of its first output where it computes in bfloat16.
-
     """
     layer = make(dtype="float32", name="layer")
     if not layer.built:

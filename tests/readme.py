@@ -21,7 +21,6 @@ class Example(NamedTuple):
         test: the test file that runs it, as the comment above the block says; None without one.
         language: sh, python, toml, ...
         code: what stands in it.
-
     """
 
     page: str

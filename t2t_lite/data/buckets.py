@@ -42,7 +42,6 @@ def fit_buckets(
 
     Raises UserError where `batch_tokens` is too small for one row of `max_length` in each
     micro-batch.
-
     """
     slices = replicas * micro_batches
     if slices * max_length > batch_tokens:
@@ -61,7 +60,6 @@ def bucket_numbers(buckets: list[Bucket], lengths: np.ndarray) -> np.ndarray:
     Args:
         buckets: smallest first, as `fit_buckets` returns them.
         lengths: int [N, 2], sub-words of source and target.
-
     """
     source, target = ([b.source_length for b in buckets], [b.target_length for b in buckets])
     # The buckets are nested, so a pair's is the larger of the two that its sides need.

@@ -17,7 +17,6 @@ class Cleaned(Source):
         max_length_ratio: pairs are dropped whose longer side has more than this times the words of
             the shorter, and pairs with an empty side. None keeps them.
         drop_duplicates: of equal pairs only the first is kept.
-
     """
 
     def __init__(

@@ -43,7 +43,6 @@ class TrainingBatches:
             up to `max_length`.
         start_epoch, start_batch: where to begin. What comes before in that epoch is read, but not
             yielded.
-
     """
 
     def __init__(
@@ -210,7 +209,6 @@ def eval_batches(
         inputs int32 [R, 1, B, S], targets int32 [R, 1, B, T = S] and the lines' numbers from 0,
         int64 [R, 1, B], where -1 marks an empty row. R * B * S <= batch_tokens unless single
         lines are longer.
-
     """
     parts: dict[int, _PartBatch] = {}
     numbers: dict[int, list[int]] = {}

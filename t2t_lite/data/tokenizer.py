@@ -72,7 +72,6 @@ class Vocabulary:
 
         Raises UserError for a size that the sentences do not allow, naming the nearest that they
         do.
-
         """
         model = io.BytesIO()
         whole_words = model_type == "word"

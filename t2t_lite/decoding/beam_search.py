@@ -142,7 +142,6 @@ def beam_search(
             the continuation of its parent. None: its tensors are [B, W, ...], gathered over W.
         grow: adds room for STAGE more positions to the cache, which has none at the start. None:
             the cache has room for all, shapes are static, as XLA needs them.
-
     """
     search = _Search(
         step, beam_size, alpha, max_length, allow, forbidden, n_best,

@@ -34,7 +34,6 @@ class Brackets:
         words: V booleans: the symbol stands for a word.
         begins_word: for each source sub-word, whether it begins a word.
         max_depth: D, brackets that may be open at once.
-
     """
 
     opens: Sequence[int]

@@ -35,7 +35,6 @@ def sample(
             same outputs.
         temperature: above 0. Log probabilities and scores are the model's own, at temperature 1.
         top_k: draw from the k most probable symbols only; None: from all.
-
     """
     batch, samples, max_length = (size(uniforms, axis) for axis in range(3))
     limits = tf.minimum(limits, max_length)[:, None]  # [B, 1]

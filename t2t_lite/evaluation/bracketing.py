@@ -95,7 +95,6 @@ def score_lines(
         gold_tags: give the predicted words the gold tags first, where there are as many words
             (traces not counted).
         names: what errors call the two lines. Unreadable is raised, the others are in the score.
-
     """
     ours, theirs = tokens(gold), tokens(predicted)
     if gold_tags:

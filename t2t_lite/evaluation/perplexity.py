@@ -35,7 +35,6 @@ class Perplexity:
         batch_tokens: bound on rows x length of a batch, or of all that are evaluated at the same
             time.
         workers: batches that are evaluated at the same time.
-
     """
 
     def __init__(
@@ -82,7 +81,6 @@ def score_batch(
 
     Returns:
         log_prob float32 [B], tokens int32 [B], correct int32 [B].
-
     """
     nll, correct = negative_log_likelihood(model(inputs, targets), targets)
     real = targets != PAD

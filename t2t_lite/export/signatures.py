@@ -161,7 +161,6 @@ class Signatures:
 
         Returns:
             What is kept [B, N, ...], scores and log_probs, float32 [B, N].
-
         """
         search = dataclasses.replace(self._how, n_best=n_best)
         lengths = _lengths(inputs)
@@ -222,7 +221,6 @@ def _in_batches(
         batch_tokens: bounds R * row_tokens(length of the longest) of a batch, unless it is one row.
         run: (rows int [R], length of the longest) -> results of those rows, [R, ...] each.
         results: [B, ...] each, what is written into; the other rows stay as they are.
-
     """
     rows = tf.gather(rows, tf.argsort(tf.gather(lengths, rows), direction="DESCENDING"))
 

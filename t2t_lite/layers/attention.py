@@ -37,7 +37,6 @@ def scaled_dot_product_attention(queries, keys, values, mask=True, penalty=0.0, 
 
     Returns:
         ([..., T, d_v], attention weights float32 [..., T, S]).
-
     """
     weights = attention_weights(scaled(queries) @ ops.swapaxes(keys, -1, -2), mask, penalty)
     used = ops.cast(weights, values.dtype)
@@ -77,7 +76,6 @@ class MultiHeadAttention(keras.Layer):
 
     Returns:
         ([B, T, D], attention weights float32 [B, H, T, S]).
-
     """
 
     def __init__(self, num_heads, d_k, d_v, dropout=0.0, **kwargs):

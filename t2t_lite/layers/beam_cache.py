@@ -109,7 +109,6 @@ def step(decoder, x, position, memories, cross_mask, cross_penalty, cache: BeamC
 
     Returns:
         ([B, W, D], the cache with this position written).
-
     """
     beams, length = ops.arange(x.shape[1]), ops.shape(cache.written_by)[2]
     here = ops.equal(ops.arange(length), position)

@@ -27,7 +27,6 @@ class DecoderLayer(keras.Layer):
     Returns:
         ([B, T, D], the weights of the self-attention, float32 [B, H, T, T], and of the
         cross-attention, float32 [B, H, T, S]).
-
     """
 
     def __init__(self, hparams, **kwargs):
@@ -83,7 +82,6 @@ class DecoderLayer(keras.Layer):
 
         Returns:
             ([..., D], what `self_attention` handed on, what `cross_attention` did).
-
         """
         x, of_self = self.self_attention_residual(x, sublayer=self_attention, seeds=seeds)
         x, of_cross = self.cross_attention_residual(x, sublayer=cross_attention, seeds=seeds)
@@ -112,7 +110,6 @@ class Decoder(keras.Layer):
 
     Returns:
         ([B, T, D], each layer's weights of the cross-attention, float32 [B, H, T, S]).
-
     """
 
     def __init__(self, hparams, **kwargs):

@@ -14,7 +14,6 @@ class DropoutSeeds(keras.random.SeedGenerator):
 
     Args:
         seed: int32 tensor [2], as stateless random functions take it.
-
     """
 
     def __init__(self, seed):  # the parent's constructor would make the state variable
@@ -36,7 +35,6 @@ class Dropout(keras.Layer):
     Call arguments:
         x: float tensor of any shape.
         seeds: DropoutSeeds in training; None: the input is returned as it is.
-
     """
 
     def __init__(self, rate, **kwargs):

@@ -22,7 +22,6 @@ class TiedEmbedding(keras.Layer):
 
     Returns:
         [..., D].
-
     """
 
     def __init__(self, vocabulary_size, d_model, **kwargs):
@@ -69,7 +68,6 @@ def sinusoids(positions, d_model):
 
     Returns:
         float32 [T, D], sines and cosines interleaved.
-
     """
     pairs = (d_model + 1) // 2
     wavelengths = ops.power(10000.0, ops.arange(pairs, dtype="float32") * (2.0 / d_model))
@@ -93,7 +91,6 @@ class PositionalEncoding(keras.Layer):
 
     Returns:
         [..., T, D].
-
     """
 
     def __init__(self, kind="sinusoidal", max_positions=1024, **kwargs):

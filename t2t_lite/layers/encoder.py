@@ -22,7 +22,6 @@ class EncoderLayer(keras.Layer):
 
     Returns:
         ([B, S, D], attention weights float32 [B, H, S, S]).
-
     """
 
     def __init__(self, hparams, **kwargs):

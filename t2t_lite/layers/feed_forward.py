@@ -19,7 +19,6 @@ class PositionwiseFeedForward(keras.Layer):
 
     Returns:
         [..., D].
-
     """
 
     def __init__(self, d_ff, dropout=0.0, **kwargs):

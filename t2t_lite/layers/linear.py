@@ -18,7 +18,6 @@ class Linear(keras.layers.Dense):
 
     Returns:
         [..., units].
-
     """
 
     def call(self, x):

@@ -17,7 +17,6 @@ class NextWord:
         begins_word: for each source symbol whether a word begins with it.
         names_word: for each target symbol whether it stands for a word.
         num_heads: H.
-
     """
 
     def __init__(self, begins_word, names_word, num_heads):
@@ -47,7 +46,6 @@ class NextWord:
 
         Returns:
             float32 [B, H, T, S].
-
         """
         length = ops.shape(places)[1]
         place = ops.take_along_axis(places, ops.minimum(named, length - 1), axis=1)

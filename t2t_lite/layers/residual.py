@@ -27,7 +27,6 @@ class Residual(keras.Layer):
 
     Returns:
         [..., D], or a tuple of that and of what else the sub-layer returned.
-
     """
 
     def __init__(self, norm="post", dropout=0.0, **kwargs):

@@ -40,7 +40,6 @@ class Transformer(keras.Model):
     Example:
         model = Transformer(HParams(), 8000, 8000, shared=True)
         logits = model(inputs, targets)
-
     """
 
     def __init__(self, hparams, source_size, target_size, shared=True, words=None, **kwargs):
@@ -124,7 +123,6 @@ class Transformer(keras.Model):
             (memory, cache). memory: tensors whose first axis is B, the same for all beams of a
             sentence. cache: likewise, what the beams have written; `reorder_cache` makes it follow
             them.
-
         """
         layers = beam_cache.project_memory(self.decoder, self.encode(inputs))
         memory = {"layers": layers, "padding": padding_mask(inputs)}
@@ -157,7 +155,6 @@ class Transformer(keras.Model):
 
         Returns:
             (logits float32 [B, W, V], cache).
-
         """
         x = self.target_embedding(ids)
         x = self.target_positions(x, ops.reshape(position, (1,)))

@@ -42,7 +42,6 @@ class Batcher:
         workers: calls at the same time. Those that may begin share the lines that wait. But where
             the squares of the weights of all their lines sum to more than 1, they run one after the
             other: memory grows with the square of a length.
-
     """
 
     def __init__(
@@ -103,7 +102,6 @@ class Batcher:
 
         Returns:
             (kind, [(request, index of its line)], the sum of their squared weights).
-
         """
         kind, queue = next(iter(self._queues.items()))
         others = sum(self._calls.values())

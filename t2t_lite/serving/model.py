@@ -32,7 +32,6 @@ class ServedModel:
         vocabularies: of the export.
         problem: makes the texts that the user sees from the model's, and the other way round, where
             the export says so.
-
     """
 
     def __init__(self, export_dir, name: str | None = None, usr_dir: str | None = None):

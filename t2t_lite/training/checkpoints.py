@@ -36,7 +36,6 @@ class Checkpoints:
     Args:
         folder: where they lie; made at the first save.
         keep: how many of the newest stay.
-
     """
 
     def __init__(self, folder: Path, keep: int):
@@ -58,7 +57,6 @@ class Checkpoints:
 
         Args:
             position: where the data stream continues; any JSON values.
-
         """
         path = self.folder / f"step-{step:08d}"
         if path.exists():

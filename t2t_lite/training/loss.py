@@ -14,7 +14,6 @@ class Loss(NamedTuple):
             perplexity.
         correct: float32 scalar, symbols that the model's most probable choice gets right.
         tokens: float32 scalar, how many.
-
     """
 
     smoothed: tf.Tensor
@@ -33,7 +32,6 @@ def label_smoothed_cross_entropy(logits, targets, smoothing) -> Loss:
         logits: float32 [B, T, V].
         targets: int32 [B, T], padded with 0.
         smoothing: e, epsilon_ls.
-
     """
     real = tf.cast(targets != 0, tf.float32)
     smoothed, nll, correct = _cross_entropies(logits, targets, smoothing)
@@ -51,7 +49,6 @@ def negative_log_likelihood(logits, targets) -> tuple[tf.Tensor, tf.Tensor]:
     Returns:
         -log p of the target in nats, float32 [B, T], and whether the target is the most probable
         symbol, bool [B, T].
-
     """
     _, best, top, log_p = _softmax(logits)
     return top - tf.gather(logits, targets, batch_dims=2) - log_p, best == targets

@@ -20,7 +20,6 @@ def learning_rate(hparams: HParams, step):
 
     Returns:
         float32 scalar tensor.
-
     """
     step = tf.cast(step, tf.float32)
     warmup = float(max(1, hparams.warmup_steps))
@@ -51,7 +50,6 @@ class Adam:
     Attributes:
         step: int64 scalar variable, updates done.
         slots: name -> tf.Variable of all the optimizer's state but `step`.
-
     """
 
     def __init__(self, hparams: HParams, variables: dict[str, tf.Variable]):
@@ -75,7 +73,6 @@ class Adam:
 
         Returns:
             The update's learning rate, float32 scalar, also where it was left out.
-
         """
         h = self._hparams
         t = tf.cast(self.step + 1, tf.float32)

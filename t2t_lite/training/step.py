@@ -47,7 +47,6 @@ class TrainStep:
     Returns:
         Report. Gradients are sums over replicas and micro-batches, divided once by the number of
         target symbols, so neither the loss nor the update depends on how a batch was cut.
-
     """
 
     def __init__(

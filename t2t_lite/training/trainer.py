@@ -45,7 +45,6 @@ class Trainer:
         model: Transformer.
         step: TrainStep.
         buckets: the shapes of the batches.
-
     """
 
     def __init__(

@@ -18,7 +18,6 @@ class TreebankFiles(Source):
         paths: files, plain or `.gz`, and folders, of which every `.mrg`, `.trees` and `.ptb` file
             below is read.
         skip_bad: leave out, and count, trees that are broken; False: they are errors.
-
     """
 
     def __init__(self, paths: Sequence[str | Path], skip_bad: bool = False):
