@@ -1,7 +1,6 @@
 """The bracket scorer against the output of EVALB (in C), for its own samples and for others."""
 
 import gzip
-import time
 
 import pytest
 
@@ -315,15 +314,11 @@ def test_bracketing_errors():
         bracketing(["(S (NN owl))"] * 2, ["(S (NN owl))", "owl"])
 
 
-def test_real_trees_against_themselves_quickly(shared):
+def test_real_trees_against_themselves(shared):
     with gzip.open(shared / "data" / "genia" / "dev.trees.gz", "rt", encoding="utf-8") as file:
         references = file.read().split("\n")[:-1]
     hypotheses = [line.replace("(PP", "(NP").replace("(NN ", "(XX ") for line in references]
-    start = time.process_time()
     figures = bracketing(hypotheses, references)
-    assert (
-        len(references) / (time.process_time() - start) > 1000
-    )  # 5,000 and more on an idle machine
     assert figures["valid"] == 100 and 80 < figures["f1"] < 90
     assert bracketing(references, references)["complete_match"] == 100
 
