@@ -2,7 +2,7 @@
 
     run.json                 problem with its options, hparams, seed
     vocab.model              or vocab.source.model and vocab.target.model
-    checkpoints/step-...     the newest, see `training.checkpoints`
+    checkpoints/step-...     the newest, see `checkpoints`
     best.safetensors         the weights with the best figure on the dev set
     averaged.safetensors     the mean of the last checkpoints
     log.jsonl, tensorboard/  the log
@@ -145,8 +145,8 @@ class Run:
 
     @property
     def checkpoints(self):
-        """The run's `training.checkpoints.Checkpoints`."""
-        from t2t_lite.training.checkpoints import Checkpoints
+        """The run's `checkpoints.Checkpoints`."""
+        from t2t_lite.checkpoints import Checkpoints
 
         return Checkpoints(self.path / "checkpoints", self.hparams.average_checkpoints)
 
@@ -171,7 +171,7 @@ class Run:
 
         Raises UserError where nothing is saved yet.
         """
-        from t2t_lite.training.checkpoints import MODEL
+        from t2t_lite.checkpoints import MODEL
 
         latest = [path / MODEL for path in self.checkpoints.steps()[-1:]]
         for path in (self.averaged, self.best, *latest):
@@ -204,7 +204,7 @@ class Run:
             precision: of weights and products, one of PRECISIONS.
             **options: `workers`, `devices`, `batch_tokens`, `xla` of `Translator`.
         """
-        from t2t_lite.training.checkpoints import load_arrays, model_variables
+        from t2t_lite.checkpoints import load_arrays, model_variables
         from t2t_lite.translator import Translator
 
         weights = weights or self.weights()

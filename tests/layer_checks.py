@@ -5,8 +5,8 @@ import json
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.checkpoints import arrays, load_arrays, model_variables, write_arrays
 from t2t_lite.layers.dropout import DropoutSeeds
-from t2t_lite.training.checkpoints import arrays, load_arrays, model_variables, write_arrays
 
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "_FusedMatMul")
 

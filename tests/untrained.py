@@ -6,11 +6,11 @@ from collections.abc import Callable
 import keras
 
 from t2t_lite import registry
+from t2t_lite.checkpoints import arrays, model_variables, write_arrays
 from t2t_lite.config import HParams
 from t2t_lite.data.tokenizer import EOS, Vocabularies, Vocabulary
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.run import Run
-from t2t_lite.training.checkpoints import arrays, model_variables, write_arrays
 
 WORDS = (
     "a slow train climbs over two narrow bridges and nobody on board sees the snow on far roofs"

@@ -30,7 +30,7 @@ def average_last() -> None:
     from t2t_lite.run import Run
 
     start_tensorflow()
-    from t2t_lite.training.checkpoints import MODEL, average
+    from t2t_lite.checkpoints import MODEL, average
 
     run = Run.open(args.output_dir, args.usr_dir)
     paths = [path / MODEL for path in run.checkpoints.steps()]

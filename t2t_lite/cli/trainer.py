@@ -119,7 +119,7 @@ def train() -> None:
     strategy = make_strategy(args.logical_devices)
     keras.utils.set_random_seed(args.seed)
     xla, why = choose_xla(args.xla)
-    from t2t_lite.training import plan
+    from t2t_lite.cli import plan
 
     if args.dry_run:
         print(plan.dry_run(run, strategy, args.precision, xla, why, args.micro_batches))

@@ -7,13 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.buckets import fit_buckets
-from t2t_lite.data.pipeline import TrainingBatches, sample_lengths
-from t2t_lite.data.sources import MissingSplit
-from t2t_lite.data.tokenizer import Vocabularies
-from t2t_lite.errors import UserError
-from t2t_lite.run import Run
-from t2t_lite.training.checkpoints import (
+from t2t_lite.checkpoints import (
     MODEL,
     arrays,
     average,
@@ -21,6 +15,12 @@ from t2t_lite.training.checkpoints import (
     read_about,
     write_arrays,
 )
+from t2t_lite.data.buckets import fit_buckets
+from t2t_lite.data.pipeline import TrainingBatches, sample_lengths
+from t2t_lite.data.sources import MissingSplit
+from t2t_lite.data.tokenizer import Vocabularies
+from t2t_lite.errors import UserError
+from t2t_lite.run import Run
 from t2t_lite.training.progress import Meter, RunLog
 from t2t_lite.training.step import POLICIES, TrainStep
 from t2t_lite.translator import Evaluation, Translator

@@ -10,12 +10,7 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
-from t2t_lite.config import HParams
-from t2t_lite.devices import make_strategy
-from t2t_lite.errors import UserError
-from t2t_lite.models.transformer import Transformer
-from t2t_lite.training import checkpoints
-from t2t_lite.training.checkpoints import (
+from t2t_lite.checkpoints import (
     MODEL,
     TRAINING,
     Checkpoints,
@@ -26,6 +21,11 @@ from t2t_lite.training.checkpoints import (
     read_about,
     write_arrays,
 )  # fmt: skip
+from t2t_lite.config import HParams
+from t2t_lite.devices import make_strategy
+from t2t_lite.errors import UserError
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.training import checkpoints
 from t2t_lite.training.step import TrainStep
 
 HPARAMS = HParams(
