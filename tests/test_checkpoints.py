@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
+from t2t_lite import checkpoints
 from t2t_lite.checkpoints import (
     MODEL,
     TRAINING,
@@ -25,7 +26,6 @@ from t2t_lite.config import HParams
 from t2t_lite.devices import make_strategy
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.training import checkpoints
 from t2t_lite.training.step import TrainStep
 
 HPARAMS = HParams(
