@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
-from t2t_lite.decoding.beam_search import (
+from t2t_lite.decoding.hypotheses import (
     Allow,
     Hypotheses,
     Step,

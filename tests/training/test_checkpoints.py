@@ -1,4 +1,4 @@
-"""Checkpoints: nothing is left out, resuming is exact, few keep the optimiser, none is ever half written."""
+"""Checkpoints: nothing is left out, resuming is exact, none is ever half written."""
 
 import gc
 import os
@@ -91,14 +91,15 @@ def resumed():
 
 
 def test_no_variable_is_left_out(born, tmp_path):
-    """The stored names are the model's and the optimiser's, and no other variable lives, whatever may hold it."""
+    """The stored names are the model's and the optimiser's, and no other variable lives."""
     training, created = born
     training.save(tmp_path, position={})
 
     model, rest = (set(load_file(tmp_path / "step-00000001" / name)) for name in (MODEL, TRAINING))
     assert model == {variable.path.partition("/")[2] for variable in training.model.variables}
     trainable = [variable.path for variable in training.model.trainable_variables]
-    # The encoder's layer 12, the decoder's 18, the last normalisations 2 x 2, embeddings 2, positions 2.
+    # The encoder's layer 12, the decoder's 18, the last normalisations 2 x 2, embeddings 2,
+    # positions 2.
     assert len(trainable) == len(model) == 38
     slots = {f"{slot}/{path}" for slot in ("m", "v") for path in trainable}
     assert rest == slots | {"step", "loss_scale", "good_updates"}
