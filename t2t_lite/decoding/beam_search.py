@@ -1,6 +1,5 @@
-"""Beam search (section 6.1) over an abstract step function.
-
-Pure tensor operations, so it runs in a graph, under XLA and on any device.
+"""Beam search (section 6.1) over an abstract step function: pure tensor operations, so it runs in a
+graph, under XLA and on any device.
 
 A row of the batch is one sentence; it has W *alive* hypotheses that still grow and W *finished*
 ones that ended in EOS. Each step extends every alive hypothesis by every symbol and keeps the best
@@ -26,28 +25,18 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
-from t2t_lite.decoding.symbols import log_sum_exp, prefix_symbol, size, top_k
-
-# (ids int32 [B, W], position int32 [], memory, cache) -> (logits float32 [B, W, V], cache)
-# `ids`: the symbols at `position - 1`, PAD at position 0. Tensors of `memory` and `cache` begin
-# with [B].
-Step = Callable[[tf.Tensor, tf.Tensor, Any, Any], tuple[tf.Tensor, Any]]
-
-# (ids int32 [B, W], position int32 [], grammar) -> (bool [B, W, V], grammar)
-# The symbols that may come at `position`; `ids` as for Step; tensors of `grammar` begin with
-# [B, W]. `decoding.constraint` makes one.
-Allow = Callable[[tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
+from t2t_lite.decoding.hypotheses import (
+    Allow,
+    Hypotheses,
+    Step,
+    length_penalty,
+    log_sum_exp,
+    prefix_symbol,
+    size,
+)
 
 _NONE = float("-inf")  # log probability and score of a place that no hypothesis has taken
 STAGE = 3  # steps between two occasions to leave out rows that are done
-
-
-class Hypotheses(NamedTuple):
-    """What a search returns: N hypotheses of each row, best first."""
-
-    ids: tf.Tensor  # int32 [B, N, L], EOS kept, PAD after it
-    log_probs: tf.Tensor  # float32 [B, N], -inf: fewer than N hypotheses exist
-    scores: tf.Tensor  # float32 [B, N], log_probs / length_penalty
 
 
 class _Search(NamedTuple):
@@ -92,11 +81,6 @@ class _Extensions(NamedTuple):
     log_probs: tf.Tensor  # float32 [B, C]
     ends: tf.Tensor  # bool [B, C], the symbol is EOS
     parents: tf.Tensor  # int32 [B, C], which alive hypothesis it extends
-
-
-def length_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
-    """((5 + length) / 6)^alpha of Wu et al. (2016), [38] in section 6.1; length counts EOS."""
-    return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** alpha
 
 
 def beam_search(
@@ -319,6 +303,23 @@ def _best_symbols(
     values = tf.where(forced[:, None, None], only, values)
     symbols = tf.where(forced[:, None, None], symbol[:, None, None], symbols)
     return values - normaliser, symbols
+
+
+def top_k(tensor: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """tf.math.top_k of [B, W, V], several times as fast for a large V.
+
+    Only the k groups of symbols with the largest maxima are searched.
+    """
+    outer, symbols = [size(tensor, 0), size(tensor, 1)], tensor.shape[2]
+    group = next((divisor for divisor in (64, 50, 40, 32, 25) if symbols % divisor == 0), symbols)
+    if symbols // group <= 2 * k:
+        return tf.math.top_k(tensor, k)
+    groups = tf.reshape(tensor, [*outer, symbols // group, group])
+    _, chosen = tf.math.top_k(tf.reduce_max(groups, axis=3), k)
+    chosen = tf.sort(chosen, axis=2)  # of equal values the first symbol wins, as in tf.math.top_k
+    few = tf.reshape(tf.gather(groups, chosen, axis=2, batch_dims=2), [*outer, k * group])
+    values, index = tf.math.top_k(few, k)
+    return values, tf.gather(chosen, index // group, axis=2, batch_dims=2) * group + index % group
 
 
 def _take_from_each(nest: Any, parents: tf.Tensor) -> Any:

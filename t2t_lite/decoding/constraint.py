@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.data.tokenizer import EOS, PAD
-from t2t_lite.decoding.symbols import size
+from t2t_lite.decoding.hypotheses import size
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,8 +9,15 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
-from t2t_lite.decoding.beam_search import Allow, Hypotheses, Step, length_penalty
-from t2t_lite.decoding.symbols import log_sum_exp, prefix_symbol, size
+from t2t_lite.decoding.hypotheses import (
+    Allow,
+    Hypotheses,
+    Step,
+    length_penalty,
+    log_sum_exp,
+    prefix_symbol,
+    size,
+)
 
 
 def sample(

@@ -3,10 +3,10 @@
 import dataclasses
 from typing import Self
 
-from t2t_lite.decoding.beam_search import STAGE, Hypotheses, beam_search
+from t2t_lite.decoding.beam_search import STAGE, beam_search
 from t2t_lite.decoding.constraint import Brackets
+from t2t_lite.decoding.hypotheses import Hypotheses, size
 from t2t_lite.decoding.sampling import sample
-from t2t_lite.decoding.symbols import size
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Decoding

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from t2t_lite.data.tokenizer import EOS, PAD, Vocabulary
 from t2t_lite.decoding.batches import BATCH_TOKENS
-from t2t_lite.decoding.beam_search import length_penalty
+from t2t_lite.decoding.hypotheses import length_penalty
 from t2t_lite.decoding.search import Search, run_search
 from t2t_lite.evaluation.perplexity import SCORE_TOKENS, score_batch
 from t2t_lite.export.metadata import NO_SCORE

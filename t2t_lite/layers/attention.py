@@ -8,9 +8,8 @@ from keras import ops
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.linear import Linear, reshape
 
-MASKED = (
-    1e9  # subtracted from a score; finite, so that a row with all masked is uniform and not NaN
-)
+# Subtracted from a score that is masked; finite, so that a row with all masked is uniform, not NaN.
+MASKED = 1e9
 
 
 def padding_mask(ids):
@@ -38,9 +37,11 @@ def scaled_dot_product_attention(queries, keys, values, mask=True, penalty=0.0, 
     Returns:
         ([..., T, d_v], attention weights float32 [..., T, S]).
     """
-    weights = attention_weights(scaled(queries) @ ops.swapaxes(keys, -1, -2), mask, penalty)
+    scores = scaled(queries) @ ops.swapaxes(keys, -1, -2)
+    weights = attention_weights(scores, mask, penalty)
     used = ops.cast(weights, values.dtype)
-    return (dropout(used) if dropout else used) @ values, weights
+    used = dropout(used) if dropout else used
+    return used @ values, weights
 
 
 def scaled(queries):

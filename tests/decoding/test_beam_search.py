@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.data.tokenizer import EOS, PAD, UNK
-from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.beam_search import beam_search, top_k
 
 V, D = 7, 5
 
@@ -310,3 +310,15 @@ def test_stages_that_leave_out_finished_rows_change_nothing(monkeypatch):
         np.testing.assert_array_equal(staged[0], static[0])
         for a, b in zip(staged[1:], static[1:]):
             np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("symbols", [7, 1000, 8000, 7993])  # few, groups of 50 and of 64, none
+def test_top_k_of_many_symbols_is_tensorflows(symbols, xla):
+    values = (
+        np.random.default_rng(5).integers(0, 60, [2, 3, symbols]).astype(np.float32)
+    )  # many are equal
+    values[0, 0, ::2] = -np.inf
+    ours = tf.function(top_k, jit_compile=xla)
+    for found, expected in zip(ours(tf.constant(values), 5), tf.math.top_k(values, 5)):
+        np.testing.assert_array_equal(found, expected)

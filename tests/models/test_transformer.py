@@ -115,14 +115,6 @@ def test_attention_is_that_of_the_logits(post):
     assert not np.any(weights[1, :, :, 2:])
 
 
-def test_the_configuration_keeps_nothing_of_the_training(model):
-    kept = model.get_config()["hparams"]
-    assert not {"checkpoint_minutes", "learning_rate", "batch_tokens", "label_smoothing"} & set(
-        kept
-    )
-    assert kept.items() <= model.hparams.to_dict().items()
-
-
 def test_a_symbol_changes_only_what_follows(post):
     logits = post(INPUTS, TARGETS).numpy()
     for position in range(4):
