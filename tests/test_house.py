@@ -24,7 +24,6 @@ COVERED = {
     "t2t_lite/export/fresh_ctranslate2.py": "tests/export/test_ctranslate2.py runs it",
     "t2t_lite/export/fresh_process.py": "tests/export/test_saved_model.py runs it",
     "t2t_lite/files.py": "tests/cli/test_decoder.py: a mistake leaves no file",
-    "t2t_lite/layers/fields.py": "tests/layers: every layer's configuration goes there and back",
     "t2t_lite/quiet.py": "tests/server_process.py: a server says nothing",
     "t2t_lite/run.py": "tests/cli/test_trainer.py: written, resumed and refused",
     "t2t_lite/runtime.py": "tests/cli/test_decoder.py and tests/test_translator.py: threads",

@@ -376,7 +376,7 @@ def test_mistakes_are_one_line(client):
     for message, error in [
         (b"", "the body is not JSON: Expecting value: line 1 column 1 (char 0)"),
         (b'{"instances": ["\xff"]}', "the body is not UTF-8 (byte 16); expected JSON in UTF-8"),
-        (b'{"instances": [NaN]}', "the body is not JSON: NaN is no number of JSON's"),
+        (b'{"instances": [NaN]}', "the body is not JSON: NaN is not a JSON number"),
         (
             b'{"instances": [' + b"1" * 1900 + b"]}",
             "instances[0].text: a number; expected a string",
