@@ -45,7 +45,7 @@ def parsing_tiny() -> HParams:
     """For toy_parsing, two minutes on a CPU: 2+2 layers, d_model 128, 1,600 updates."""
     return tiny().replace(
         next_word="given",
-        dropout=0.05,
+        learning_rate=2e-3,
         warmup_steps=300,
         batch_tokens=1024,
         max_length=128,

@@ -11,6 +11,10 @@ from t2t_lite.errors import UserError
 from t2t_lite.malloc import keep_freed_memory
 from t2t_lite.runtime import start_tensorflow
 
+# d_model up to which an operation on a CPU is too small for two threads: with one for each, the
+# demo takes 10% less CPU time and 60% less of it in the kernel; `small` (256) is 15% slower.
+_NARROW = 128
+
 
 class TrainerParser(arguments.ProblemParser):
     """A ProblemParser whose help also shows the fields of --hparams."""
@@ -106,7 +110,7 @@ def train() -> None:
     run = Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir)
     run.check_resumable()
     keep_freed_memory()
-    start_tensorflow()
+    workers = start_tensorflow(together=hparams.d_model > _NARROW)
 
     import keras
     import tensorflow as tf
@@ -134,6 +138,7 @@ def train() -> None:
         xla=xla,
         precision=args.precision,
         micro_batches=args.micro_batches,
+        workers=workers,
         log=log,
     )
     vocabularies.save(path)

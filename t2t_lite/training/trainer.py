@@ -39,6 +39,7 @@ class Trainer:
         xla: whether forward and gradients are compiled by XLA.
         precision: a key of POLICIES.
         micro_batches: M, parts that each replica's share of an update is cut into.
+        workers: calls of the model at the same time in evaluations (`runtime.start_tensorflow`).
         log: where progress lines go.
 
     Attributes:
@@ -56,6 +57,7 @@ class Trainer:
         xla: bool,
         precision: str = "float32",
         micro_batches: int = 1,
+        workers: int = 1,
         log: Callable[[str], None] = print,
     ):
         self.run, self.hparams, self.log = run, run.hparams, log
@@ -83,7 +85,10 @@ class Trainer:
             self._dev = []
         # One device: copies on others would not follow the training.
         devices = strategy.extended.worker_devices[:1]
-        self._translator = Translator(self.model, vocabularies, run.problem, devices=devices)
+        self._workers = workers
+        self._translator = Translator(
+            self.model, vocabularies, run.problem, devices=devices, workers=workers
+        )
 
     def train(self) -> None:
         """Trains, evaluates and saves up to `train_steps`, then averages the last checkpoints."""
@@ -170,7 +175,9 @@ class Trainer:
         first, last = (path.parent.name[5:] for path in (paths[0], paths[-1]))
         self.log(f"averaged {len(paths)} checkpoints, steps {first} to {last}")
         if self._dev:
-            dev = self.run.translator(weights=self.run.averaged).evaluate(self._dev)
+            dev = self.run.translator(weights=self.run.averaged, workers=self._workers).evaluate(
+                self._dev
+            )
             with RunLog(self.run.path) as record:
                 record.write("dev_final", self.step.step, **dev.figures)
             self.log(_report("dev, whole, averaged", dev))
