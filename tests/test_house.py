@@ -25,8 +25,6 @@ COVERED = {
     "t2t_lite/export/fresh_process.py": "tests/export/test_saved_model.py runs it",
     "t2t_lite/files.py": "tests/cli/test_decoder.py: a mistake leaves no file",
     "t2t_lite/quiet.py": "tests/server_process.py: a server says nothing",
-    "t2t_lite/run.py": "tests/cli/test_trainer.py: written, resumed and refused",
-    "t2t_lite/runtime.py": "tests/cli/test_decoder.py and tests/test_translator.py: threads",
     "t2t_lite/serving/limits.py": "tests/serving/test_app.py, with the other parts of a server",
     "t2t_lite/serving/metrics.py": "tests/serving/test_app.py",
     "t2t_lite/serving/model.py": "tests/serving/test_app.py",

@@ -1,9 +1,5 @@
 """The Python interface on an untrained run."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from t2t_lite.problems.translation import TranslationProblem
@@ -134,31 +130,3 @@ def test_an_evaluation_applies_every_hook_of_the_problem(run, vocabularies, tran
     assert rewriting.evaluate(pairs, decode=False).figures == {
         name: result.figures[name] for name in ("loss", "perplexity", "accuracy", "tokens")
     }
-
-
-def test_python_uses_the_machine_as_the_command_does(run):
-    """Before TensorFlow runs, threads are set for batches side by side; then it says what to do."""
-    code = f"""
-import warnings, t2t_lite
-{{before}}
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("default")
-    for _ in range(2):
-        model = t2t_lite.load({str(run.path)!r}, threads=3)
-import tensorflow as tf
-threads = tf.config.threading
-print(threads.get_intra_op_parallelism_threads(), threads.get_inter_op_parallelism_threads())
-print(len(model._search._programs), sum("runs already" in str(w.message) for w in caught))
-"""
-    for before, expected in (
-        ("", ["1 3", "3 0"]),
-        ("import tensorflow as tf; tf.constant(1) + 1", ["0 0", "1 1"]),
-    ):
-        process = subprocess.run(
-            [sys.executable, "-c", code.format(before=before)],
-            env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        assert process.stdout.splitlines() == expected

@@ -142,29 +142,6 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
     assert list(tmp_path.iterdir()) == [source]
 
 
-@pytest.mark.parametrize(
-    ("together", "expected"),
-    [pytest.param(True, "3 3 1", marks=pytest.mark.thorough), (False, "1 3 3")],
-)
-def test_threads(together, expected):
-    code = f"""
-from t2t_lite.runtime import start_tensorflow
-workers = start_tensorflow(3, together={together})
-import tensorflow as tf
-threads = tf.config.threading
-print(threads.get_intra_op_parallelism_threads(), end=" ")
-print(threads.get_inter_op_parallelism_threads(), workers)
-"""
-    process = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | _NO_GPU,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    assert process.stdout.strip() == expected
-
-
 @pytest.mark.thorough
 def test_several_threads_in_a_process_of_its_own(command, run, tmp_path):
     source = tmp_path / "in"

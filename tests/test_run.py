@@ -1,0 +1,65 @@
+"""A run directory: what run.json says, and what it takes to open or resume one."""
+
+import json
+
+import pytest
+from untrained import untrained_translator
+
+import t2t_lite
+from t2t_lite.run import Run
+
+
+@pytest.fixture
+def run(tmp_path):
+    return untrained_translator(tmp_path / "run")
+
+
+def rewrite(run, **fields):
+    """Changes fields of run.json; None takes one out."""
+    file = run.path / "run.json"
+    record = json.loads(file.read_text(encoding="utf-8")) | fields
+    for name in [name for name, value in fields.items() if value is None]:
+        del record[name]
+    file.write_text(json.dumps(record), encoding="utf-8")
+
+
+def test_what_is_saved_opens_as_it_was(run):
+    assert Run.open(run.path) == run
+    assert json.loads((run.path / "run.json").read_text(encoding="utf-8"))["format"] == 1
+
+
+def test_one_from_before_the_format_had_a_number_opens(run):
+    rewrite(run, format=None)
+    assert Run.open(run.path) == run
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"format": 2}, "format 2, written by t2t_lite .*; this version reads up to format 1"),
+        ({"format": "x"}, "not a run of this version: TypeError"),
+        ({"problem": "spelled_number_ende"}, "unknown problem .*; nearest: spelled_numbers_ende"),
+        ({"options": {"nothing": 1}}, "problem spelled_numbers_ende takes no --nothing"),
+        ({"hparams": {"d_model": "wide"}}, "hparams field d_model='wide': expected int"),
+        ({"seed": None}, "not a run of this version: KeyError"),
+    ],
+)
+def test_what_cannot_be_opened_is_told_in_one_line(run, fields, message):
+    rewrite(run, **fields)
+    with pytest.raises(t2t_lite.UserError, match=message) as error:
+        Run.open(run.path)
+    assert "\n" not in str(error.value)
+
+
+def test_no_run_names_the_nearest(run):
+    with pytest.raises(t2t_lite.UserError, match=f"no run there .*nearest: {run.path}"):
+        Run.open(run.path.parent / "rum")
+
+
+def test_another_run_is_not_resumed(run):
+    run.check_resumable()
+    longer = run.hparams.replace(train_steps=7, eval_steps=3)
+    Run(run.path, run.problem, run.hparams_set, longer, run.seed).check_resumable()
+    other = run.hparams.replace(d_ff=64)
+    with pytest.raises(t2t_lite.UserError, match="holds another run: seed: 1 -> 2; d_ff: 32 -> 64"):
+        Run(run.path, run.problem, run.hparams_set, other, 2).check_resumable()
