@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 from t2t_lite.data.sources import Mapped, Source
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Bleu, Metric
-from t2t_lite.options import FilePath, check_fields
+from t2t_lite.options import FilePath, check_fields, options
 
 Hook = TypeVar("Hook", bound=Callable)
 
@@ -68,7 +68,7 @@ class Problem:
     @classmethod
     def describe(cls, name: str) -> str:
         """One line for `--registry_help`: the first of the docstring."""
-        return (cls.__doc__ or "").strip().splitlines()[0]
+        return first_line(cls.__doc__)
 
     @classmethod
     def fixed_fields(cls) -> set[str]:
@@ -77,8 +77,8 @@ class Problem:
 
     def options(self) -> dict[str, Any]:
         """The options as a run directory stores them."""
-        fixed = self.fixed_fields()
-        return {key: value for key, value in dataclasses.asdict(self).items() if key not in fixed}
+        names = {option.name for option in options(type(self))} - self.fixed_fields()
+        return {key: value for key, value in dataclasses.asdict(self).items() if key in names}
 
     def subwords(self) -> int:
         """How many sub-words a newly trained vocabulary gets."""
@@ -94,10 +94,11 @@ class Problem:
     def examples(self, split: str) -> Source:
         """The examples of `split` as the model reads and writes them."""
         source = self.source(split)
-        if is_identity(self.input_text) and is_identity(self.target_text):
+        if all(map(is_identity, (self.example, self.input_text, self.target_text))):
             return source
         return Mapped(source, self.example, key=str(self.options()))
 
+    @identity  # but for what the two hooks change
     def example(self, line: str, reference: str) -> tuple[str, str]:
         """What the model reads and what it is to write, for a raw example."""
         return self.input_text(line), self.target_text(reference)
@@ -147,6 +148,11 @@ class Problem:
     def category(self, line: str) -> str | None:
         """The kind of example that an input is, where the score is given by kind too, or None."""
         return None
+
+
+def first_line(docstring: str | None) -> str:
+    """The first line of a docstring; of none, nothing."""
+    return next(iter((docstring or "").strip().splitlines()), "")
 
 
 @runtime_checkable

@@ -15,14 +15,26 @@ from typing import ClassVar, get_origin
 from t2t_lite import plugins
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError, unknown
+from t2t_lite.evaluation.metrics import Metric
 from t2t_lite.options import options
-from t2t_lite.problem import Problem
+from t2t_lite.problem import Constrained, Drawing, Problem, Tokenizing, first_line
 
 # The flags of t2t-trainer and t2t-datagen, which are no option's name.
 ENGINE_FLAGS = frozenset(
     """problem usr_dir registry_help help version hparams set output_dir seed dry_run precision xla
     logical_devices micro_batches deterministic""".split()
 )
+# The flags of t2t-eval, which are no name of a metric's field.
+EVAL_FLAGS = frozenset(
+    """help version output_dir usr_dir split input reference beam_size alpha extra_length
+    unconstrained no_decode per_line json""".split()
+)
+_METHODS = {
+    name
+    for cls in (Problem, Constrained, Tokenizing, Drawing)
+    for name, value in vars(cls).items()
+    if callable(value) or isinstance(value, classmethod)
+}
 
 _problems: dict[str, tuple[type[Problem], dict]] = {}  # name -> (class, fields that it fixes)
 _hparams: dict[str, Callable[[], HParams]] = {}
@@ -53,6 +65,36 @@ def register_hparams(function: Callable[[], HParams]) -> Callable[[], HParams]:
 
 
 def _check_flags(cls: type[Problem]) -> None:
+    """Raises UserError for what a problem says in a way that would be lost, or break later."""
+    for name, now in ("texts", "example"), ("input_texts", "input_text_in_graph"):
+        if hasattr(cls, name):
+            raise UserError(f"{cls.__name__} defines {name}, which is now called {now}")
+    for base in cls.__mro__[: cls.__mro__.index(Problem)]:
+        _check_is_dataclass(base)
+    for option in options(cls):
+        taken = ENGINE_FLAGS & {option.name, option.flag.removeprefix("--")}
+        if taken or option.name in _METHODS:
+            what = "flag of t2t-trainer" if taken else "method of a problem"
+            raise UserError(
+                f"field {option.name} of {cls.__name__} is named like a {what}; choose another name"
+            )
+    if not (isinstance(cls.metric, type) and issubclass(cls.metric, Metric)):
+        raise UserError(
+            f"metric of {cls.__name__} is {cls.metric!r}; expected a subclass of "
+            "t2t_lite.evaluation.metrics.Metric, such as Bleu or ExactMatch"
+        )
+    for base in cls.metric.__mro__[: cls.metric.__mro__.index(Metric)]:
+        _check_is_dataclass(base)
+    for option in options(cls.metric):
+        if option.name in EVAL_FLAGS:
+            raise UserError(
+                f"field {option.name} of {cls.metric.__name__} is named like a flag of t2t-eval; "
+                "choose another name"
+            )
+
+
+def _check_is_dataclass(cls: type) -> None:
+    """Raises UserError for a field that a class declares, or sets anew, without being one."""
     names = {field.name for field in dataclasses.fields(cls)}
     annotated = {
         name
@@ -65,14 +107,8 @@ def _check_flags(cls: type[Problem]) -> None:
     for name in sorted(no_fields):
         raise UserError(
             f"field {name} of {cls.__name__}: expected {name}: TYPE = DEFAULT, and "
-            "@dataclasses.dataclass(frozen=True, kw_only=True) below @register_problem"
+            "@dataclasses.dataclass(frozen=True, kw_only=True) at the class"
         )
-    for option in options(cls):
-        if ENGINE_FLAGS & {option.name, option.flag.removeprefix("--")}:
-            raise UserError(
-                f"field {option.name} of {cls.__name__} is named like a flag of t2t-trainer; "
-                "choose another name"
-            )
 
 
 def _claim(table: dict, kind: str, name: str, value, owner) -> None:
@@ -169,5 +205,5 @@ def describe() -> str:
         lines.append(f"  {name:24} {cls.describe(name)}")
     lines.append("hparams sets:")
     for name, function in sorted(_hparams.items()):
-        lines.append(f"  {name:24} {(function.__doc__ or '').strip().splitlines()[0]}")
+        lines.append(f"  {name:24} {first_line(function.__doc__)}")
     return "\n".join(lines)

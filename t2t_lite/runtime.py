@@ -30,10 +30,11 @@ def start_tensorflow(threads: int | None = None, *, together: bool = True) -> in
         import tensorflow as tf
 
         gpus = tf.config.list_physical_devices("GPU")
+        together = together or bool(gpus)
         with contextlib.suppress(RuntimeError):  # it runs already
             tf.config.threading.set_intra_op_parallelism_threads((threads or 0) if together else 1)
             tf.config.threading.set_inter_op_parallelism_threads(threads or 0)
-    if together or gpus:
+    if together:
         return 1
     wanted = threads or cores()
     if tf.config.threading.get_intra_op_parallelism_threads() != 1 and wanted > 1:
@@ -43,7 +44,7 @@ def start_tensorflow(threads: int | None = None, *, together: bool = True) -> in
             stacklevel=3,
         )
         return 1
-    return tf.config.threading.get_inter_op_parallelism_threads() or cores()
+    return min(wanted, tf.config.threading.get_inter_op_parallelism_threads() or cores())
 
 
 def cores() -> int:

@@ -175,20 +175,27 @@ class Translator:
         pairs = _pairs(pairs)
         if not pairs:
             raise UserError(f"{origin}: no pairs to evaluate on; expected at least one")
-        every = max(1, len(pairs) // sample) if sample else 1
-        chosen = pairs[::every][:sample] if decode else []
-        references = [*self._references(chosen, origin)]
+        references = self.references(pairs, origin)
         scores = self._scores(pairs)
         figures = summary(scores)
         if not decode:
             return Evaluation(figures, scores)
+        every = max(1, len(pairs) // sample) if sample else 1
+        references = references[::every][:sample]
         metric = metric or self.problem.metric()
-        inputs = [line for line, _ in chosen]
+        inputs = [line for line, _ in pairs[::every][:sample]]
         outputs = [best[0] for best in self.translate(inputs, progress=progress, **search)]
         texts = [output.text for output in outputs]
         categories = [self.problem.category(line) for line in inputs]
         measured = metric.by_category(texts, references, categories)
         details = shares([output.details for output in outputs])
+        for name in (figures.keys() & measured.keys()) | (
+            details.keys() & (figures.keys() | measured.keys())
+        ):
+            raise UserError(
+                f"problem {self.problem.name}: two figures are called {name}; choose another name "
+                "in its metric or its output_details"
+            )
         return Evaluation(
             figures | measured | details, scores, inputs, references, outputs, next(iter(measured))
         )
@@ -197,12 +204,18 @@ class Translator:
         """In the order of the pairs."""
         return sorted(self._perplexity.scores(self.problem.example(*pair) for pair in pairs))
 
-    def _references(self, pairs: Iterable[tuple[str, str]], origin) -> Iterator[str]:
+    def references(self, pairs: Iterable[tuple[str, str]], origin: object = "pair") -> list[str]:
+        """The right outputs as the metric compares them.
+
+        Raises UserError `origin:number: ...` for one that is none.
+        """
+        texts = []
         for number, (_, reference) in enumerate(pairs, 1):
             try:
-                yield self.problem.reference_text(reference)
+                texts.append(self.problem.reference_text(reference))
             except UserError as error:
                 raise UserError(f"{origin}:{number}: {error}") from None
+        return texts
 
 
 def _texts(texts: Iterable[str], name: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -269,3 +270,44 @@ heavy = {"tensorflow", "keras", "numpy", "sentencepiece", "sacrebleu", "nltk"} &
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        ("    grammar: str | None = None", "field grammar of Odd is named like a method"),
+        ("    options: int = 1", "field options of Odd is named like a method"),
+        ("    metric = 'bleu'", "metric of Odd is 'bleu'; expected a subclass of .*Metric"),
+        ("    def texts(self, line, reference): ...", "defines texts, .* now called example"),
+        ("    def input_texts(self, lines): ...", "now called input_text_in_graph"),
+    ],
+)
+def test_what_would_break_later_is_refused_at_registration(write, body, message):
+    """Also what earlier versions took, whose meaning would be lost in silence."""
+    path = write(
+        "import dataclasses, t2t_lite\n"
+        "@t2t_lite.register_problem\n"
+        "@dataclasses.dataclass(frozen=True, kw_only=True)\n"
+        f"class Odd(t2t_lite.Problem):\n{body}\n"
+    )
+    assert re.search(message, error_of(registry.load_plugins, path))
+
+
+def test_the_fields_of_a_base_class_are_not_lost_in_silence(write):
+    path = write(
+        "import t2t_lite\n"
+        "class Base(t2t_lite.Problem):\n    min_words: int = 1\n"
+        "@t2t_lite.register_problem\nclass Derived(Base): ...\n"
+    )
+    assert "field min_words of Base: expected" in error_of(registry.load_plugins, path)
+
+
+def test_a_class_without_a_docstring_is_listed(write):
+    registry.load_plugins(
+        write(
+            "import t2t_lite\n@t2t_lite.register_problem\nclass Wordless(t2t_lite.Problem): ...\n"
+            "@t2t_lite.register_hparams\ndef wordless(): return t2t_lite.HParams()\n",
+            "wordless.py",
+        )
+    )
+    assert registry.describe().count("wordless") == 2

@@ -85,8 +85,8 @@ def evaluate() -> None:
         print(json.dumps(figures))
         return
     for name, value in figures.items():
-        text = format(value, ",.4f") if isinstance(value, float) else value
-        print(f"{name:24} {format(text, ',') if isinstance(text, int) else text}")
+        form = {float: ",.4f", int: ","}.get(type(value), "")
+        print(f"{name:24} {value:{form}}")
 
 
 def _named_run() -> Run | None:

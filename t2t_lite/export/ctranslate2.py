@@ -25,7 +25,7 @@ from t2t_lite.evaluation.perplexity import score_batch
 from t2t_lite.export import metadata
 from t2t_lite.export.folder import fresh_answer, new_version, random_lines, replacing
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.problem import Constrained, Problem, is_identity
+from t2t_lite.problem import Problem, grammar_of, is_identity
 from t2t_lite.run import Run
 from t2t_lite.translator import Translator
 
@@ -72,7 +72,7 @@ def export(
     model gives.
     """
     _check_hparams(run.hparams)
-    if constrained and isinstance(run.problem, Constrained):
+    if constrained and grammar_of(run.problem, run.vocabularies()) is not None:
         raise UserError(
             f"problem {run.problem.name} has a grammar of outputs, which CTranslate2 cannot obey; "
             "use --format=saved_model, or --unconstrained to go without it"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite import __version__, registry
 from t2t_lite.errors import UserError
+from t2t_lite.options import FilePath, options
 from t2t_lite.problem import Problem, is_identity
 
 if TYPE_CHECKING:  # clients read metadata without TensorFlow
@@ -32,7 +34,7 @@ def metadata(run: Run, weights: Path, vocabularies: Vocabularies, search: Search
         "t2t_lite": __version__,
         "tensorflow": tf.__version__,
         "problem": problem.name,
-        "options": _portable(problem.options()),
+        "options": _portable(problem),
         "hparams_set": run.hparams_set,
         "hparams": run.hparams.to_dict(),
         "weights": str(weights.relative_to(run.path)),
@@ -82,15 +84,15 @@ def problem(metadata: dict, usr_dir: str | None = None) -> Problem:
     return registry.problem(metadata["problem"], **metadata["options"])
 
 
-def _portable(options: dict) -> dict:
-    """The options that mean something elsewhere: those given, but no paths of this machine."""
+def _portable(problem: Problem) -> dict:
+    """The options that mean something elsewhere: those given, but no paths of this machine.
 
-    def is_path(value) -> bool:
-        return isinstance(value, str) and value.startswith("/")
-
+    A path that the problem cannot be made without stays.
+    """
+    given = problem.options()
     return {
-        name: value
-        for name, value in options.items()
-        if value is not None
-        and not any(map(is_path, value if isinstance(value, list | tuple) else [value]))
+        option.name: given[option.name]
+        for option in options(type(problem))
+        if given.get(option.name) is not None
+        and (option.kind is not FilePath or option.default is dataclasses.MISSING)
     }

@@ -17,7 +17,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
 from t2t_lite.export.folder import fresh_answer, new_version, random_lines, replacing
 from t2t_lite.export.signatures import Signatures
-from t2t_lite.problem import Constrained
+from t2t_lite.problem import grammar_of
 from t2t_lite.quiet import native_stderr_silenced
 from t2t_lite.run import Run
 from t2t_lite.translator import Translator
@@ -56,7 +56,7 @@ def export(
         alpha=alpha,
         extra_length=extra_length,
         n_best=n_best,
-        constrained=constrained and isinstance(run.problem, Constrained),
+        constrained=constrained and grammar_of(run.problem, run.vocabularies()) is not None,
     )
     target = new_version(export_dir, version)
     with tf.device("CPU:0"):

@@ -79,16 +79,18 @@ class Trainer:
         position = run.checkpoints.restore(self._variables, self.step.state())
         self._position = position or {"epoch": 0, "batch": 0}
         try:
-            self._dev = list(run.problem.source("dev").pairs())
+            dev = run.problem.source("dev")
+            self._dev = list(dev.pairs())
         except MissingSplit as error:
             log(f"no evaluation while training: {error}")
-            self._dev = []
+            dev, self._dev = None, []
         # One device: copies on others would not follow the training.
         devices = strategy.extended.worker_devices[:1]
         self._workers = workers
         self._translator = Translator(
             self.model, vocabularies, run.problem, devices=devices, workers=workers
         )
+        self._translator.references(self._dev, dev)  # a wrong one is known before any update
 
     def train(self) -> None:
         """Trains, evaluates and saves up to `train_steps`, then averages the last checkpoints."""
