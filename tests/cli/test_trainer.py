@@ -89,7 +89,7 @@ def test_trains_resumes_averages_decodes_and_evaluates(call, corpus, tmp_path):
     )
 
     code, out, err = call(trainer, *flags, "--set=dropout=0.3")
-    assert code == 2 and "dropout: 0.1 -> 0.3" in err and err.count("\n") == 1
+    assert code == 2 and "dropout: 0.05 -> 0.3" in err and err.count("\n") == 1
 
 
 def test_trains_a_parser(call, tmp_path):
