@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains a tiny Transformer to translate spelled-out numbers, dates, times and prices from English to German, and
-# translates unseen ones with it. 3 minutes on two fast CPU cores, installation included, at most 8 on slow ones.
+# translates unseen ones with it. 2 minutes on two fast CPU cores, installation included, at most 8 on slow ones.
 #   scripts/demo.sh [RUN]       RUN: where to train (default: runs/demo); an existing run there is resumed
 set -euo pipefail
 cd "$(dirname "$0")/.."
