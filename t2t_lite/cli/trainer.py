@@ -12,7 +12,7 @@ from t2t_lite.malloc import keep_freed_memory
 from t2t_lite.runtime import start_tensorflow
 
 # d_model up to which an operation on a CPU is too small for two threads: with one for each, the
-# demo takes 10% less CPU time and 60% less of it in the kernel; `small` (256) is 15% slower.
+# demo took 15% less CPU time, 60% less of it in the kernel; `small` (256) is 15% slower.
 _NARROW = 128
 
 
