@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import gzip
 import io
+import itertools
 import os
 import zlib
 from collections.abc import Iterable, Iterator
@@ -175,6 +176,38 @@ def read_lines(path) -> Iterator[str]:
     """
     with reading(path) as file:
         yield from decode_lines(file, named(path))
+
+
+def aligned_lines(*paths) -> Iterator[tuple[str, ...]]:
+    """The lines of text files side by side, each file read once.
+
+    Raises UserError where one has more lines than another, naming all their numbers.
+    """
+    check_read_once(*paths)
+    ended, count = object(), 0
+    files = [read_lines(path) for path in paths]
+    for row in itertools.zip_longest(*files, fillvalue=ended):
+        if ended in row:
+            counts = [
+                f"{named(path)} has {count + (line is not ended) + sum(1 for _ in file):,}"
+                for path, line, file in zip(paths, row, files)
+            ]
+            raise UserError(
+                f"unequal line counts: {', '.join(counts)}; expected line-aligned files"
+            )
+        count += 1
+        yield row
+
+
+def check_read_once(*paths) -> None:
+    """Raises UserError where two of the paths are the same pipe, device or open descriptor."""
+    seen = set()
+    for path in itertools.filterfalse(is_regular, paths):
+        number = descriptor(path)
+        key = os.path.realpath(path) if number is None else number
+        if key in seen:
+            raise UserError(f"{named(path)} given twice; it can be read only once")
+        seen.add(key)
 
 
 def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:

@@ -9,7 +9,14 @@ import threading
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import decode_lines, descriptor, is_regular, open_bytes, read_lines
+from t2t_lite.files import (
+    aligned_lines,
+    decode_lines,
+    descriptor,
+    is_regular,
+    open_bytes,
+    read_lines,
+)
 
 MARK = b"\xef\xbb\xbf"
 TEXT = "erste Zeile\nzweite\n\nléon\n".encode()
@@ -152,3 +159,19 @@ def test_an_error_while_reading_names_the_file():
     with pytest.raises(OSError) as caught:  # a process may not read its address 0
         list(read_lines("/proc/self/mem"))
     assert caught.value.filename == "/proc/self/mem"
+
+
+def test_aligned_lines_read_each_file_once(tmp_path):
+    paths = [tmp_path / name for name in "abc"]
+    for path, content in zip(paths, ("1\n2\n3\n", "eins\nzwei\ndrei", "un\ndeux\ntrois\n")):
+        path.write_text(content)
+    rows = [("1", "eins", "un"), ("2", "zwei", "deux"), ("3", "drei", "trois")]
+    with fed(paths[1].read_bytes()) as number:
+        pipe = f"/dev/fd/{number}"
+        assert list(aligned_lines(paths[0], pipe, paths[2])) == rows
+        with pytest.raises(UserError, match=f"{pipe} given twice; it can be read only once"):
+            list(aligned_lines(pipe, paths[0], pipe))
+    assert list(aligned_lines(paths[0], paths[0])) == [("1", "1"), ("2", "2"), ("3", "3")]
+    paths[1].write_text("eins\n")
+    with pytest.raises(UserError, match="a has 3, .*b has 1, .*c has 3; expected line-aligned"):
+        list(aligned_lines(*paths))

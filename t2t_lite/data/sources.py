@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import file_identity, is_gzip, read_lines
+from t2t_lite.files import aligned_lines, file_identity, is_gzip, read_lines
 
 SPLITS = ("train", "dev", "test")
 # Where downloads, cleaned copies and vocabularies go unless the user says otherwise.
@@ -84,21 +84,7 @@ class TextFiles(Source):
 
     def pairs(self):
         """The lines side by side. Raises UserError where one file has more than the other."""
-        ended = object()
-        count = 0
-        sides = [read_lines(path) for path in self.paths]
-        for pair in itertools.zip_longest(*sides, fillvalue=ended):
-            if ended in pair:
-                counts = [
-                    count + (line is not ended) + sum(1 for _ in side)
-                    for line, side in zip(pair, sides)
-                ]
-                raise UserError(
-                    f"unequal line counts: {self.paths[0]} has {counts[0]:,}, "
-                    f"{self.paths[1]} has {counts[1]:,}; expected line-aligned files"
-                )
-            count += 1
-            yield pair
+        return aligned_lines(*self.paths)
 
     def dataset(self):
         """The same, read in TensorFlow."""
