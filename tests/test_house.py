@@ -23,7 +23,6 @@ COVERED = {
     "t2t_lite/export/folder.py": "tests/cli/test_exporter.py: versions, and what stands in the way",
     "t2t_lite/export/fresh_ctranslate2.py": "tests/export/test_ctranslate2.py runs it",
     "t2t_lite/export/fresh_process.py": "tests/export/test_saved_model.py runs it",
-    "t2t_lite/files.py": "tests/cli/test_decoder.py: a mistake leaves no file",
     "t2t_lite/quiet.py": "tests/server_process.py: a server says nothing",
     "t2t_lite/serving/limits.py": "tests/serving/test_app.py, with the other parts of a server",
     "t2t_lite/serving/metrics.py": "tests/serving/test_app.py",

@@ -269,9 +269,9 @@ def _draw(number: int, text: str, problem, folder: str) -> None:
 
 def _lines(path: str) -> Iterator[str]:
     """The lines of a file, or of stdin for `-`, as sources read them."""
-    from t2t_lite.files import decode_lines, read_lines
+    from t2t_lite.files import read_lines
 
-    return decode_lines(sys.stdin.buffer, "stdin") if path == "-" else read_lines(Path(path))
+    return read_lines(path)
 
 
 def _output(path: str) -> contextlib.AbstractContextManager[TextIO]:

@@ -193,7 +193,7 @@ def test_empty_corpus(tmp_path):
             source.check()
 
 
-@pytest.mark.parametrize("data", [b"not gzip", gzip.compress(b"x\ty\n" * 1000)[:-20]])
+@pytest.mark.parametrize("data", [b"\x1f\x8bnot gzip", gzip.compress(b"x\ty\n" * 1000)[:-20]])
 def test_broken_gzip(tmp_path, data):
     path = tmp_path / "a.tsv.gz"
     path.write_bytes(data)
