@@ -83,9 +83,10 @@ def prepare_corpora(problem: Problem, log: Callable[[str], None]) -> Corpora:
     for source in sources.values():
         source.fingerprint()  # a file that is not there is known before all else
     folder = Path(problem.data_dir or DATA_DIR).expanduser()
+    code = problem.code_digest()
 
     def write(source: Source, split: str) -> Corpus:
-        corpus = write_corpus(source, folder, f"{problem.name}.{split}")
+        corpus = write_corpus(source, folder, f"{problem.name}.{split}.{code}")
         log(f"{split}: {corpus}")
         if corpus.left_out:
             counts = "; ".join(f"{reason}: {n:,}" for reason, n in corpus.left_out.items())

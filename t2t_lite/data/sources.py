@@ -7,6 +7,7 @@ are quick to fetch, and whose reading (decoding, parsing, filtering) several pro
 import copy
 import hashlib
 import itertools
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -61,9 +62,9 @@ class Source:
         """A short hexadecimal text that changes when the data may have changed."""
         raise NotImplementedError
 
-    def map(self, function: Callable[[str, str], Pair], key: str) -> "Source":
-        """The source with each pair put through `function`; see Mapped."""
-        return Mapped(self, function, key)
+    def each(self, change: Callable[["Source"], "Source"]) -> "Source":
+        """The source changed; a mixture of such changes each of its sources."""
+        return change(self)
 
     def check(self) -> int:
         """Reads everything once and returns the number of pairs.
@@ -343,15 +344,33 @@ class Mixture(Source):
         """How often an epoch holds each pair of the sources, for the numbers of their pairs."""
         return self.weights
 
-    def map(self, function, key):
-        """Each source mapped."""
+    def each(self, change):
+        """The same mixture of its sources, each of them changed."""
         mixture = copy.copy(self)
-        mixture.sources = tuple(source.map(function, key) for source in self.sources)
+        mixture.sources = tuple(map(change, self.sources))
         return mixture
 
     def fingerprint(self):
         """Of the sources and their weights."""
         return digest("mixture", str(self.weights), *(s.fingerprint() for s in self.sources))
+
+
+def weighted(flag: str, paths: Sequence[str]) -> tuple[tuple[str, ...], float]:
+    """A group of paths and its weight, which `@2` at the end of the last says; without it, 1.
+
+    A file whose own name ends so is taken as it is. Raises UserError for a weight of 0 or less.
+    """
+    *others, last = paths
+    path, at, text = last.rpartition("@")
+    if not at or os.path.exists(last):
+        return tuple(paths), 1.0
+    try:
+        weight = float(text)
+    except ValueError:
+        return tuple(paths), 1.0
+    if not 0 < weight < math.inf:
+        raise UserError(f"--{flag} {last}: weight {text}; expected a number above 0")
+    return (*others, path), weight
 
 
 def _share_read(files: Sequence[BinaryIO]) -> float | None:

@@ -1,10 +1,9 @@
 """A treebank as a source of examples: (sentence, tree), both one line of text."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from t2t_lite.data.sources import Source, digest
+from t2t_lite.data.sources import Mixture, Source, digest
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_identity, missing_file
 
@@ -73,46 +72,29 @@ class TreebankFiles(Source):
         return digest(*(file_identity(path) for path in self.files()))
 
 
-class Mixed(Source):
-    """Gold and silver trees in one stream: a gold pair after every `silver_per_gold` silver ones.
+class GoldAndSilver(Mixture):
+    """Gold and silver trees: `silver_per_gold` silver pairs to each gold one.
 
-    An epoch ends when both have been through; the one that ends first starts anew.
+    An epoch holds all pairs of both; the side that has fewer than its share is gone through again.
     """
 
-    def __init__(self, gold: Source, silver: Source, silver_per_gold: int):
-        self.gold, self.silver, self.silver_per_gold = gold, silver, silver_per_gold
+    def __init__(self, gold: Sequence[Source], silver: Sequence[Source], weights, silver_per_gold: int):
+        super().__init__([*gold, *silver], weights)
+        self.silver_per_gold = silver_per_gold
+        self._golds = len(gold)
 
-    def __str__(self):
-        return f"{self.silver}, after every {self.silver_per_gold} trees one from {self.gold}"
-
-    def pairs(self):
-        """The stream of one epoch. Raises UserError where one of the two has no trees."""
-        through = set()
-
-        def endless(source):
-            while True:
-                last = None  # is known as such only when no other follows
-                for pair in source.pairs():
-                    if last:
-                        yield last
-                    last = pair
-                if not last:
-                    raise UserError(f"{source}: no trees; expected at least one")
-                through.add(source)
-                yield last
-
-        for side in itertools.cycle(
-            [endless(self.silver)] * self.silver_per_gold + [endless(self.gold)]
-        ):
-            yield next(side)
-            if len(through) == 2:
-                return
+    def passes(self, sizes):
+        """How often an epoch holds each pair of the sources, for the numbers of their pairs."""
+        weighed = [size * weight for size, weight in zip(sizes, self.weights)]
+        gold, silver = sum(weighed[: self._golds]), sum(weighed[self._golds :])
+        golds = max(gold, silver / self.silver_per_gold)  # drawn in an epoch
+        shares = [golds / gold] * self._golds
+        shares += [golds * self.silver_per_gold / silver] * (len(sizes) - self._golds)
+        return tuple(weight * share for weight, share in zip(self.weights, shares))
 
     def fingerprint(self):
-        """Of both and their proportion."""
-        return digest(
-            "mixed", str(self.silver_per_gold), self.gold.fingerprint(), self.silver.fingerprint()
-        )
+        """Of the sources, their weights and their proportion."""
+        return digest(super().fingerprint(), str(self.silver_per_gold))
 
 
 def holds_trees(path: Path) -> bool:
