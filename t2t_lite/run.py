@@ -12,10 +12,12 @@ Copied elsewhere, it decodes.
 
 import dataclasses
 import json
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from t2t_lite import __version__, registry
+from t2t_lite import __version__, plugins, registry
 from t2t_lite.config import PRECISIONS, HParams
 from t2t_lite.errors import UserError
 from t2t_lite.files import replacing
@@ -44,6 +46,7 @@ class Run:
         hparams: the set with its overrides.
         seed: of initial weights, data order and dropout.
         usr_dir: the user's own module that registered them, if any.
+        usr_dir_digest: of what that module was when the Run was made.
     """
 
     path: Path
@@ -52,8 +55,11 @@ class Run:
     hparams: HParams
     seed: int
     usr_dir: str | None = None
+    usr_dir_digest: str | None = dataclasses.field(init=False, default=None)
 
     def __post_init__(self):
+        if self.usr_dir:
+            object.__setattr__(self, "usr_dir_digest", plugins.digest(self.usr_dir))
         if self.hparams.next_word == "given" and not isinstance(self.problem, Constrained):
             raise UserError(
                 f"hparams field next_word=given: problem {self.problem.name} has no grammar that "
@@ -61,11 +67,17 @@ class Run:
             )
 
     @classmethod
-    def open(cls, path, usr_dir: str | None = None) -> Self:
+    def open(
+        cls, path, usr_dir: str | None = None, log: Callable[[str], object] = warnings.warn
+    ) -> Self:
         """Opens an existing directory.
 
+        Args:
+            usr_dir: trusted, and `log` is told if it differs from what the run was made with. By
+                default that itself, unless it may be other code, or came with the run.
+
         Raises UserError where there is no run, one of a later version, or what it was made with is
-        gone.
+        gone or not to be trusted.
         """
         path = Path(path).expanduser()
         file = path / "run.json"
@@ -80,9 +92,12 @@ class Run:
                     f"{file}: format {record['format']}, written by t2t_lite {record['t2t_lite']}; "
                     f"this version reads up to format {_FORMAT}"
                 )
-            usr_dir = usr_dir or record["usr_dir"]
+            stored, digest = _own_code(record)
+            if stored and not usr_dir:
+                plugins.check_trusted(stored, digest, path)
+            usr_dir = usr_dir or stored
             registry.load_plugins(usr_dir)
-            return cls(
+            run = cls(
                 path=path,
                 problem=registry.problem(record["problem"], **record["options"]),
                 hparams_set=record["hparams_set"],
@@ -90,20 +105,26 @@ class Run:
                 seed=record["seed"],
                 usr_dir=usr_dir,
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"{file}: not a run of this version: {type(error).__name__}: {error}"
             ) from None
+        if digest and run.usr_dir_digest != digest:
+            log(f"--usr_dir {usr_dir} is not as it was when {path} was made")
+        return run
 
-    def check_resumable(self) -> None:
-        """Raises UserError, with the difference, where the directory holds another run."""
+    def check_resumable(self, log: Callable[[str], object] = warnings.warn) -> None:
+        """Raises UserError, with the difference, where the directory holds another run.
+
+        `log` is that of `open`.
+        """
         if not self.exists:
             if self.path.is_dir() and any(self.path.iterdir()):
                 raise UserError(
                     f"--output_dir {self.path}: not empty and no run; choose another directory"
                 )
             return
-        old = Run.open(self.path, self.usr_dir)
+        old = Run.open(self.path, self.usr_dir, log)
         differences = [f"{key}: {a} -> {b}" for key, a, b in self._compared(old) if a != b]
         differences += [
             text
@@ -134,6 +155,7 @@ class Run:
             "hparams": self.hparams.to_dict(),
             "seed": self.seed,
             "usr_dir": self.usr_dir and str(Path(self.usr_dir).expanduser().resolve()),
+            "usr_dir_digest": self.usr_dir_digest,
         }
         with replacing(self.path / "run.json") as file:
             file.write(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
@@ -214,12 +236,22 @@ class Run:
         return Translator(model, vocabularies, self.problem, weights=weights, **options)
 
 
+def _own_code(record: dict) -> tuple[str | None, str | None]:
+    """The usr_dir of a record, and its digest of then."""
+    stored = record["usr_dir"], record.get("usr_dir_digest")
+    for value in stored:
+        if not isinstance(value, str | None):
+            raise TypeError(f"usr_dir: expected text, got {value!r}")
+    return stored
+
+
 def load(path, usr_dir: str | None = None, precision: str = "float32", threads: int | None = None):
     """Opens a run directory's averaged, else best, else latest weights as a `Translator`.
 
     Args:
         path: the run directory of t2t-trainer.
-        usr_dir: the Python file or folder that registers its problem, where it has moved since.
+        usr_dir: the Python file or folder that registers its problem, where it has moved or
+            changed since. A run from elsewhere runs no code of its own unless that is named here.
         precision: "float32", "bfloat16" or "float16", of weights and products, the logits' too.
         threads: of the CPU; default: all. Where TensorFlow does not run yet, it is told to use one
             for each operation, and that many batches are translated side by side.

@@ -6,6 +6,7 @@ import pytest
 from untrained import untrained_translator
 
 import t2t_lite
+from t2t_lite import plugins
 from t2t_lite.run import Run
 
 
@@ -63,3 +64,53 @@ def test_another_run_is_not_resumed(run):
     other = run.hparams.replace(d_ff=64)
     with pytest.raises(t2t_lite.UserError, match="holds another run: seed: 1 -> 2; d_ff: 32 -> 64"):
         Run(run.path, run.problem, run.hparams_set, other, 2).check_resumable()
+
+
+def test_a_runs_own_code_is_not_run_unasked(run, tmp_path):
+    """Neither by what lies in it, nor by a name of what was changed; what is named is."""
+    mine, trace = tmp_path / "mine.py", tmp_path / "trace"
+    mine.write_text(f"open({str(trace)!r}, 'a').write('x')\n")
+    brought = run.path / "brought.py"
+    brought.write_text(mine.read_text())
+    for file in mine, brought:
+        rewrite(run, usr_dir=str(file), usr_dir_digest="0" * 64)
+        with pytest.raises(t2t_lite.UserError, match="expected --usr_dir=PATH") as error:
+            Run.open(run.path)
+        assert str(file) in str(error.value) and not trace.exists()
+    rewrite(run, usr_dir=str(brought), usr_dir_digest=plugins.digest(str(brought)))
+    with pytest.raises(t2t_lite.UserError, match="lies in it"):
+        t2t_lite.load(run.path)
+    said = []
+    assert Run.open(run.path, str(brought), said.append).usr_dir == str(brought)
+    assert trace.read_text() == "x" and said == []
+
+
+def test_resuming_with_code_that_was_edited_makes_it_that_of_the_run(run, tmp_path):
+    mine = tmp_path / "edited.py"
+    mine.write_text("value = 1\n")
+    fields = (run.path, run.problem, run.hparams_set, run.hparams, run.seed, str(mine))
+    Run(*fields).save()
+    assert Run.open(run.path).usr_dir == str(mine)
+    mine.write_text("value = 2\n")
+    with pytest.raises(t2t_lite.UserError, match="is not as it was then"):
+        Run.open(run.path)
+    said = []
+    resumed = Run(*fields)
+    resumed.check_resumable(said.append)
+    assert said == [f"--usr_dir {mine} is not as it was when {run.path} was made"]
+    resumed.save()
+    assert Run.open(run.path) == resumed
+    with pytest.warns(UserWarning, match="is not as it was"):  # from Python
+        other = tmp_path / "other.py"
+        other.touch()
+        Run.open(run.path, str(other))
+
+
+def test_the_code_of_a_run_is_that_of_its_start(run, tmp_path):
+    mine = tmp_path / "started.py"
+    mine.write_text("value = 1\n")
+    started = Run(run.path, run.problem, run.hparams_set, run.hparams, run.seed, str(mine))
+    mine.write_text("value = 2\n")  # while the data is prepared
+    started.save()
+    with pytest.raises(t2t_lite.UserError, match="is not as it was then"):
+        Run.open(run.path)

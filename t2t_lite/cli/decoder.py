@@ -96,7 +96,7 @@ def decode() -> None:
     total = _count(args.input, args.prefix)
     from t2t_lite.run import Run
 
-    run = Run.open(args.output_dir, args.usr_dir)
+    run = Run.open(args.output_dir, args.usr_dir, log)
     _check_problem(run.problem, args)
     threads = 1 if args.interactive and args.threads is None else args.threads
     workers = start_tensorflow(threads, together=args.interactive)

@@ -108,7 +108,7 @@ def train() -> None:
 
     path = Path(args.output_dir or f"runs/{problem.name}-{args.hparams}").expanduser()
     run = Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir)
-    run.check_resumable()
+    run.check_resumable(log)
     keep_freed_memory()
     workers = start_tensorflow(together=hparams.d_model > _NARROW)
 
