@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
+from t2t_lite import __version__
 from t2t_lite.data.sources import Mapped, Source, digest
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Bleu, Metric

@@ -130,7 +130,7 @@ class TrainingBatches:
                 start.epoch,
                 int(places[-1]) + 1,
                 tuple(part.waiting() for part in parts),
-                dropped=here.dropped + np.count_nonzero(bucket == len(parts)),
+                dropped=here.dropped + int(np.count_nonzero(bucket == len(parts))),
             )
         if here.dropped == len(order):
             raise UserError(

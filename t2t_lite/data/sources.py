@@ -38,6 +38,7 @@ class Source:
 
     distinct = False  # whether of equal pairs only the first is trained on
     once = False  # whether it can be read once only, as a pipe can
+    _progress: float | None = None
 
     def parts(self) -> Iterator[Any]:
         """The examples in parts, in order: anything that can be pickled."""
@@ -56,7 +57,7 @@ class Source:
 
     def progress(self) -> float | None:
         """The share of the source, 0 to 1, that `parts` has fetched; None where unknown."""
-        return None
+        return self._progress
 
     def fingerprint(self) -> str:
         """A short hexadecimal text that changes when the data may have changed."""
@@ -83,7 +84,6 @@ class TextFiles(Source):
     def __init__(self, input_path, target_path):
         self.paths = Path(input_path), Path(target_path)
         self.once = not all(map(is_regular, self.paths))
-        self._files = []  # while they are read
 
     def __str__(self):
         return f"{self.paths[0]} and {self.paths[1]}"
@@ -94,14 +94,14 @@ class TextFiles(Source):
         Raises UserError where one file has more lines than the other.
         """
         with reading(self.paths[0]) as inputs, reading(self.paths[1]) as targets:
-            self._files = inputs, targets
+            files = inputs, targets
             for first in itertools.count(1, PART):
-                sides = [list(itertools.islice(file, PART)) for file in self._files]
+                sides = [list(itertools.islice(file, PART)) for file in files]
                 counts = [len(side) for side in sides]
                 if counts[0] != counts[1]:
                     counts = [
                         first - 1 + count + sum(1 for _ in file)
-                        for count, file in zip(counts, self._files)
+                        for count, file in zip(counts, files)
                     ]
                     raise UserError(
                         f"unequal line counts: {self.paths[0]} has {counts[0]:,}, "
@@ -109,16 +109,13 @@ class TextFiles(Source):
                     )
                 if not counts[0]:
                     return
+                self._progress = _share_read(files)
                 yield first, sides
 
     def read(self, part, left_out):
         """The lines side by side. Raises UserError for what is not UTF-8."""
         first, sides = part
         return zip(*(decode_lines(side, named(p), first) for side, p in zip(sides, self.paths)))
-
-    def progress(self):
-        """By the bytes of both files."""
-        return _share_read(self._files)
 
     def fingerprint(self):
         """Of the files' paths, sizes and times."""
@@ -131,7 +128,6 @@ class TsvFile(Source):
     def __init__(self, path):
         self.path = Path(path)
         self.once = not is_regular(path)
-        self._files = []  # while it is read
 
     def __str__(self):
         return str(self.path)
@@ -139,10 +135,10 @@ class TsvFile(Source):
     def parts(self):
         """(number of the first line, lines as bytes)."""
         with reading(self.path) as file:
-            self._files = [file]
             for first in itertools.count(1, PART):
                 if not (lines := list(itertools.islice(file, PART))):
                     return
+                self._progress = _share_read([file])
                 yield first, lines
 
     def read(self, part, left_out):
@@ -156,10 +152,6 @@ class TsvFile(Source):
                     "expected input, one tab, target"
                 )
             yield columns[0], columns[1]
-
-    def progress(self):
-        """By the bytes of the file."""
-        return _share_read(self._files)
 
     def fingerprint(self):
         """Of the file's path, size and time."""
@@ -291,9 +283,6 @@ class Filtered(_Changed):
         super().__init__(source)
         self.keep = keep
         self.key = key
-
-    def __str__(self):
-        return f"{self.source}, {self.key}"
 
     def read(self, part, left_out):
         """The pairs that `keep` accepts, in the source's order."""

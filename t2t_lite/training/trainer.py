@@ -47,6 +47,8 @@ class Trainer:
         model: Transformer.
         step: TrainStep.
         buckets: the shapes of the batches.
+        lengths: int [N, 2], sub-words of source and target of a sample of the training pairs.
+        epoch_pairs: pairs in an epoch, those that are too long included.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Trainer:
         self._vocabularies = vocabularies
         self._slices = {"replicas": strategy.num_replicas_in_sync, "micro_batches": micro_batches}
         self._mix = corpora.train
+        self.epoch_pairs = len(self._mix)
         self.lengths = sample_lengths(self._mix, vocabularies, run.seed)
         self.buckets = fit_buckets(
             self.lengths,
@@ -86,7 +89,8 @@ class Trainer:
         self._translator = Translator(
             self.model, vocabularies, run.problem, devices=devices, workers=workers
         )
-        self._translator.references(self._dev, corpora.dev)  # a wrong one is known before any update
+        # A wrong one is known before any update.
+        self._translator.references(self._dev, corpora.dev and corpora.dev.source)
 
     def _restore(self) -> Position:
         """Loads the newest checkpoint, if there is one; returns where its data continue."""
