@@ -109,7 +109,7 @@ class TextFiles(Source):
                     )
                 if not counts[0]:
                     return
-                self._progress = _share_read(files)
+                self._progress = None if self.once else _share_read(files)
                 yield first, sides
 
     def read(self, part, left_out):
@@ -138,7 +138,7 @@ class TsvFile(Source):
             for first in itertools.count(1, PART):
                 if not (lines := list(itertools.islice(file, PART))):
                     return
-                self._progress = _share_read([file])
+                self._progress = None if self.once else _share_read([file])
                 yield first, lines
 
     def read(self, part, left_out):
@@ -363,7 +363,7 @@ def weighted(flag: str, paths: Sequence[str]) -> tuple[tuple[str, ...], float]:
 
 
 def _share_read(files: Sequence[BinaryIO]) -> float | None:
-    """The share of the bytes of open files that is read; None where one has no size."""
+    """The share of the bytes of open regular files that is read; None where they hold none."""
     files = [getattr(file, "fileobj", file) for file in files]  # a GzipFile's own
     total = sum(os.fstat(file.fileno()).st_size for file in files)
     return sum(file.tell() for file in files) / total if total else None
