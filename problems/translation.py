@@ -112,6 +112,19 @@ class TextPairs(TranslationProblem):
     dev: tuple[FilePath, ...] | None = None  # likewise, to choose checkpoints by
     test: tuple[FilePath, ...] | None = None  # likewise, for t2t-eval
 
+    def __post_init__(self):
+        super().__post_init__()
+        for split in SPLITS:
+            paths = getattr(self, split)
+            if paths is None:
+                continue
+            for group in (paths or [()]) if split == "train" else [paths]:
+                if len(group) not in (1, 2):
+                    raise UserError(
+                        f"--{split} {' '.join(group)}: expected one TSV file or two line-aligned "
+                        "files"
+                    )
+
     def corpus(self, split):
         """The files of `split`."""
         paths = getattr(self, split)
@@ -121,18 +134,14 @@ class TextPairs(TranslationProblem):
                 "files"
             )
         if split != "train":
-            return _files(split, paths)
+            return _files(paths)
         groups = [weighted("train", group) for group in paths]
-        sources = [_files("train", group) for group, _ in groups]
+        sources = [_files(group) for group, _ in groups]
         weights = [weight for _, weight in groups]
         return sources[0] if weights == [1] else Mixture(sources, weights)
 
 
-def _files(split: str, paths: tuple[str, ...]) -> Source:
-    if len(paths) not in (1, 2):
-        raise UserError(
-            f"--{split} {' '.join(paths)}: expected one TSV file or two line-aligned files"
-        )
+def _files(paths: tuple[str, ...]) -> Source:
     return TsvFile(*paths) if len(paths) == 1 else TextFiles(*paths)
 
 
