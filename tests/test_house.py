@@ -17,7 +17,6 @@ COVERED = {
     "t2t_lite/cli/arguments.py": "tests/cli: every command's flags are read by it",
     "t2t_lite/decoding/search.py": "tests/decoding/test_batches.py, with the batches it searches",
     "t2t_lite/devices.py": "tests/decoding/test_batches.py and tests/cli/test_decoder.py",
-    "t2t_lite/errors.py": "has nothing to test",
     "t2t_lite/evaluation/evalb_reader.py": "tests/cli/test_evalb.py, beside EVALB's own output",
     "t2t_lite/evaluation/perplexity.py": "tests/cli/test_eval.py, beside a Translator's scores",
     "t2t_lite/export/folder.py": "tests/cli/test_exporter.py: versions, and what stands in the way",
