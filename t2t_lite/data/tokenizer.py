@@ -6,6 +6,7 @@ SentencePiece's mark of a space.
 """
 
 import dataclasses
+import functools
 import hashlib
 import io
 import random
@@ -47,6 +48,11 @@ class Vocabulary:
         self._bytes = [_text(self.processor, piece) for piece in range(self.size)]
         self._texts = tf.constant(self._bytes)
         self._begins_with_space = self.processor.encode("a", out_type=str)[0].startswith(_SPACE)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of the model file, 64 hexadecimal digits."""
+        return hashlib.sha256(self.proto).hexdigest()
 
     @classmethod
     def train(

@@ -1,5 +1,6 @@
 """Vocabularies: lossless in Python and in the graph, their special symbols, and clear errors."""
 
+import hashlib
 import io
 import random
 import re
@@ -162,6 +163,13 @@ def test_save_and_load(vocabularies, tmp_path):
     loaded = Vocabularies.load(tmp_path / "apart")
     assert not loaded.shared
     assert (loaded.source.size, loaded.target.size) == (330, 265)
+
+
+def test_digest_is_that_of_the_file(vocabularies, tmp_path):
+    vocabularies.save(tmp_path)
+    expected = hashlib.sha256((tmp_path / "vocab.model").read_bytes()).hexdigest()
+    assert vocabularies.source.digest == Vocabulary.load(tmp_path / "vocab.model").digest
+    assert vocabularies.source.digest == expected
 
 
 def test_load_errors(tmp_path):
