@@ -33,6 +33,8 @@ def prepare(problem: Problem, log: Callable[[str], None] = _to_stderr) -> Vocabu
             log(f"{split}: {source.check():,} pairs from {source}")
     if given:
         log(f"vocabulary: {given.size:,} sub-words, given: {problem.vocab}")
+        if losses := given.losses():
+            log(f"vocabulary: the given model {'; it '.join(losses)}")
     if problem.shared_vocabulary:
         vocabulary = given or _vocabulary(problem, "", problem.subword_model, log)
         return Vocabularies(vocabulary, vocabulary, shared=True)

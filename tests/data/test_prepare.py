@@ -1,6 +1,9 @@
 """prepare: what it makes, what it uses again, and that it writes nothing for wrong data."""
 
+import io
+
 import pytest
+import sentencepiece
 from t2t_lite.problems.translation import TextPairs
 
 from t2t_lite.data.prepare import prepare
@@ -65,6 +68,20 @@ def test_given_vocabulary(make, vocabularies, tmp_path):
     assert taken.shared and taken.source.proto == vocabularies.source.proto
     assert not (tmp_path / "data").exists()
     assert "given" in said[-1]
+
+
+def test_what_a_given_vocabulary_does_not_keep_is_said_once(make, tmp_path):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the dog and the cat"] * 10),
+        model_writer=model,
+        vocab_size=14,
+        **{"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, "minloglevel": 2},
+    )
+    (tmp_path / "mine.model").write_bytes(model.getvalue())
+    _, said = run(make(vocab=str(tmp_path / "mine.model")))
+    [line] = [line for line in said if "the given model" in line]
+    assert "nmt_nfkc" in line and "UNK" in line and "spaces" in line
 
 
 def test_cleaning_is_counted(make):
