@@ -45,6 +45,9 @@ _SURPLUS = "a closing bracket too many; expected trees such as (S (NN cat))"
 
 _BACKSLASHES = re.compile(r"\\+([/*])")
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+_SQUARE = str.maketrans(
+    {bracket: name for bracket, name in _ESCAPES.items() if bracket not in "()"}
+)
 
 
 def escape(word: str) -> str:
@@ -55,6 +58,11 @@ def escape(word: str) -> str:
 def unescape(word: str) -> str:
     r"""`1/2` for `1\/2`: treebanks have a backslash before `/` and `*`, which nobody types."""
     return _BACKSLASHES.sub(r"\1", word)
+
+
+def one_spelling(line: str) -> str:
+    """A line of trees with the words as they are compared: `/`, `*`, -LSB-, not `[`."""
+    return unescape(line).translate(_SQUARE)
 
 
 def read_trees(
