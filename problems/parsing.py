@@ -75,11 +75,11 @@ class ParsingProblem(Problem):
         return Linearization(self.tags, self.closing)
 
     def input_text(self, line):
-        """The words, with brackets escaped as treebanks do."""
-        from t2t_lite.trees.reader import escape
+        """The words, brackets escaped as in treebanks, `/` and `*` not."""
+        from t2t_lite.trees.reader import escape, unescape
 
         # U+2581 is the vocabulary's mark of a space: a word that holds it would count as two.
-        return " ".join(map(escape, words(line))).replace("\u2581", "_")
+        return escape(unescape(" ".join(words(line)))).replace("\u2581", "_")
 
     def input_text_in_graph(self, lines):
         """What `input_text` does, as graph operations."""
@@ -90,6 +90,7 @@ class ParsingProblem(Problem):
         lines = tf.strings.regex_replace(lines, _BLANKS, " ")
         for pattern, text in (
             (r"\A | \z", ""),
+            (r"\\+([/*])", r"\1"),
             ("\u2581", "_"),
             *((re.escape(bracket), escape(bracket)) for bracket in "()[]{}"),
         ):
@@ -114,9 +115,11 @@ class ParsingProblem(Problem):
         None if that is nothing.
         """
         from t2t_lite.trees.cleaning import clean
+        from t2t_lite.trees.corpussearch import penn_style
         from t2t_lite.trees.reader import parse_tree
 
-        return clean(parse_tree(reference)) if reference.strip() else None
+        trees = [parse_tree(reference)] if reference.strip() else []
+        return next((clean(tree) for tree, _ in penn_style(trees)), None)
 
     def output_text(self, text, line):
         """The tree of the model's symbols over exactly the line's words, repaired if need be."""
@@ -125,9 +128,10 @@ class ParsingProblem(Problem):
         return format_tree(self._parse(text, line).tree)
 
     def output_details(self, text, line):
-        """`well_formed`, of what the model wrote, and `repairs`."""
+        """`well_formed`, of what the model wrote, `repairs`, and the `words` as they were given."""
         repairs = self._parse(text, line).repairs
-        return {"well_formed": not repairs, "repairs": repairs}
+        # In the tree `(` is -LRB-, and so is -LRB-.
+        return {"well_formed": not repairs, "repairs": repairs, "words": words(line)}
 
     def _parse(self, text: str, line: str):
         return self.linearization.tree(text.split(), words(line))

@@ -30,7 +30,6 @@ COVERED = {
     "t2t_lite/cli/plan.py": "tests/cli/test_trainer.py: --dry_run prints it",
     "t2t_lite/training/progress.py": "tests/cli/test_trainer.py: the log of a run",
     "t2t_lite/training/trainer.py": "tests/cli/test_trainer.py: trains and resumes",
-    "t2t_lite/trees/treebank.py": "tests/problems/test_parsing.py reads treebanks with it",
 }
 
 

@@ -20,7 +20,6 @@ from t2t_lite.errors import UserError
 
 PAIRS, INDEX, ABOUT = "pairs.txt", "index.bin", "about.json"
 ENTRY = np.dtype([("start", "<u8"), ("size", "<u4")])  # of index.bin; bytes
-_HALF_MILLION = 500_000
 
 
 class Corpus:
@@ -57,6 +56,10 @@ class Corpus:
 
     def __str__(self) -> str:
         return f"{len(self):,} pairs from {self.source}"
+
+    def left_out_in_words(self) -> str:
+        """Such as `duplicates: 1,204; with an empty side: 3`."""
+        return "; ".join(f"{reason}: {count:,}" for reason, count in self.left_out.items())
 
     def texts(self, numbers: np.ndarray) -> list[tuple[bytes, bytes]]:
         """The pairs of these numbers, UTF-8."""

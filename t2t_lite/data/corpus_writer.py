@@ -195,11 +195,10 @@ def _drop_equals(folder: Path) -> int:
 def _finish(source: Source, folder: Path, state: dict[str, Any]) -> None:
     """Writes what the corpus is. Raises UserError for an empty one."""
     if not os.path.getsize(folder / INDEX):
-        reasons = ", ".join(f"{reason}: {n:,}" for reason, n in state["left_out"].items())
+        reasons = "; ".join(f"{reason}: {count:,}" for reason, count in state["left_out"].items())
         raise UserError(
-            f"{source}: nothing is left of {state['read']:,} pairs ({reasons})"
-            if state["read"]
-            else f"{source}: the corpus is empty; expected at least one pair"
+            f"{source}: the corpus is empty; expected at least one pair"
+            + f" (left out: {reasons})" * bool(reasons)
         )
     digest = hashlib.blake2b(digest_size=16)
     for name in PAIRS, INDEX:
@@ -209,7 +208,6 @@ def _finish(source: Source, folder: Path, state: dict[str, Any]) -> None:
             os.fsync(file.fileno())
     about = {
         "source": str(source),
-        "read": state["read"],
         "left_out": {reason: count for reason, count in state["left_out"].items() if count},
         "bytes": state["bytes"],
         "digest": digest.hexdigest(),

@@ -89,8 +89,7 @@ def prepare_corpora(problem: Problem, log: Callable[[str], None]) -> Corpora:
         corpus = write_corpus(source, folder, f"{problem.name}.{split}.{code}")
         log(f"{split}: {corpus}")
         if corpus.left_out:
-            counts = "; ".join(f"{reason}: {n:,}" for reason, n in corpus.left_out.items())
-            log(f"{split}: left out {sum(corpus.left_out.values()):,} pairs ({counts})")
+            log(f"{split}: left out: {corpus.left_out_in_words()}")
         return corpus
 
     train = sources["train"]
@@ -119,6 +118,10 @@ def prepare_vocabularies(problem: Problem, train: Mix, log: Callable[[str], None
     given = Vocabulary.load(problem.vocab) if problem.vocab else None
     if given:
         log(f"vocabulary: {given.size:,} sub-words, given: {problem.vocab}")
+        if losses := given.losses():
+            log(f"vocabulary: the given model {'; it '.join(losses)}")
+        if losses := given.losses():
+            log(f"vocabulary: the given model {'; it '.join(losses)}")
     if problem.shared_vocabulary:
         vocabulary = given or _vocabulary(problem, train, "", problem.subword_model, log)
         return Vocabularies(vocabulary, vocabulary, shared=True)

@@ -1,9 +1,11 @@
 """prepare: what it makes, what it uses again, and that it writes nothing for wrong data."""
 
 import importlib
+import io
 import sys
 
 import pytest
+import sentencepiece
 from t2t_lite.problems.translation import TextPairs
 
 from t2t_lite.data.prepare import changes, prepare_corpora, prepare_vocabularies
@@ -71,6 +73,20 @@ def test_given_vocabulary(make, vocabularies, tmp_path):
     assert "given" in said[-1]
 
 
+def test_what_a_given_vocabulary_does_not_keep_is_said_once(make, tmp_path):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the dog and the cat"] * 10),
+        model_writer=model,
+        vocab_size=14,
+        **{"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, "minloglevel": 2},
+    )
+    (tmp_path / "mine.model").write_bytes(model.getvalue())
+    _, said = run(make(vocab=str(tmp_path / "mine.model")))
+    [line] = [line for line in said if "the given model" in line]
+    assert "nmt_nfkc" in line and "UNK" in line and "spaces" in line
+
+
 def test_cleaning_is_counted(make, tmp_path):
     path = tmp_path / "pairs.tsv"
     lines = ["one\teins", "two\tzwei", "one\teins", "\tleer", "three\tdrei und mehr", "one\teins"]
@@ -82,8 +98,7 @@ def test_cleaning_is_counted(make, tmp_path):
     assert list(corpora.train.corpora[0].pairs()) == kept
     assert said[:2] == [
         f"train: 2 pairs from {path}",
-        "train: left out 4 pairs (with an empty side: 1; over max_length_ratio 2: 1; "
-        "duplicates: 2)",
+        "train: left out: with an empty side: 1; over max_length_ratio 2: 1; duplicates: 2",
     ]
     turned = prepare_corpora(make(reverse=True, **options), said.append).train.corpora[0]
     assert list(turned.pairs()) == [(b, a) for a, b in kept]

@@ -141,8 +141,8 @@ def test_own_files(tmp_path):
         "train"
     )
     assert isinstance(source, TreebankFiles)
-    assert list(source.pairs()) == [(SENTENCE, CLEANED)] * 2 and source.skipped == 1
-    assert str(source) == f"{tmp_path} (1 broken trees skipped)"
+    assert list(source.pairs()) == [(SENTENCE, CLEANED)] * 2
+    assert str(source) == f"{tmp_path} (others left out: 1, notes.txt)"
     (tmp_path / "deep.trees").write_text("(S " * 3000 + "(NN a)" + ")" * 3000)
     [(sentence, tree)] = (
         registry.problem("treebank", train=(str(tmp_path / "deep.trees"),)).source("train").pairs()
@@ -152,7 +152,7 @@ def test_own_files(tmp_path):
     with pytest.raises(MissingSplit, match="treebank has no dev split; give --dev"):
         bad.source("dev")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"empty: no \.mrg, \.trees or \.ptb files"):
+    with pytest.raises(UserError, match=r"empty: no \.mrg, \.trees, \.ptb or \.psd files"):
         registry.problem("treebank", train=(str(tmp_path / "empty"),)).source("train").check()
     with pytest.raises(UserError, match="no such file"):
         registry.problem("treebank", train=(str(tmp_path / "a.tree"),)).source("train").check()
@@ -172,10 +172,15 @@ def test_texts_and_outputs():
     assert problem.output_text(SYMBOLS, SENTENCE).replace("XX", "T") == (
         "(TOP (S (NP (T Rain)) (VP (T fell) (PP (T on) (NP (T the) (T sea)))) (T .)))"
     )
-    assert problem.output_details(SYMBOLS, SENTENCE) == {"well_formed": True, "repairs": []}
+    assert problem.output_details(SYMBOLS, SENTENCE) == {
+        "well_formed": True,
+        "repairs": [],
+        "words": SENTENCE.split(),
+    }
     assert problem.output_details("(S XX XX )S", SENTENCE) == {
         "well_formed": False,
         "repairs": ["4 words added"],
+        "words": SENTENCE.split(),
     }
     with pytest.raises(UserError, match="unknown value of --tags 'keep'; nearest: kept"):
         registry.problem("toy_parsing", tags="keep")
@@ -193,6 +198,40 @@ def test_words_stay_intact(line):
         escape(word) for word in line.replace("\t", " ").split(" ") if word
     ]
     assert not set("()[]{}\u2581") & set(problem.input_text(line))
+
+
+@pytest.mark.parametrize(
+    "typed, escaped",
+    [
+        ("1/2", r"1\/2"),
+        ("*", r"\*"),
+        ("( b )", "-LRB- b -RRB-"),
+        ("a/b*c", r"a\/b\*c"),
+        ("[", "-LSB-"),
+    ],
+)
+def test_what_treebanks_escape_is_what_people_type(typed, escaped):
+    import tensorflow as tf
+
+    problem = registry.problem("treebank")
+    assert problem.input_text(typed) == problem.input_text(escaped)
+    in_graph = problem.input_text_in_graph(tf.constant([typed, escaped])).numpy()
+    assert {text.decode() for text in in_graph} == {problem.input_text(typed)}
+    # Outputs have the words as they were given, and are scored whichever way they are written.
+    outputs = [problem.output_text("(S XX )S", words) for words in (typed, escaped)]
+    references = [problem.reference_text(output) for output in outputs[::-1]]
+    assert Bracketing()(outputs, references)["valid"] == 100
+    given = [problem.output_details("", words)["words"] for words in (typed, escaped)]
+    assert given == [typed.split(), escaped.split()]
+
+
+def test_references_in_the_form_of_corpussearch():
+    problem = registry.problem("treebank")
+    text = "( (IP-MAT (CODE <P_1>) (NP-SBJ *pro*) (VB go)) (ID A,1))"
+    assert problem.reference_text(text) == "(TOP (IP (VB go)))"
+    assert problem.target_text(text) == "(IP VB )IP"
+    for empty in ("(())", "(TOP)", "", "( (CODE <P_1>) (ID A,1))"):
+        assert problem.reference_text(empty) == problem.target_text(empty) == ""
 
 
 def test_raw_text_is_split_by_the_treebanks_rules():
