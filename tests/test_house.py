@@ -20,7 +20,6 @@ COVERED = {
     "t2t_lite/errors.py": "has nothing to test",
     "t2t_lite/evaluation/evalb_reader.py": "tests/cli/test_evalb.py, beside EVALB's own output",
     "t2t_lite/evaluation/perplexity.py": "tests/cli/test_eval.py, beside a Translator's scores",
-    "t2t_lite/export/folder.py": "tests/cli/test_exporter.py: versions, and what stands in the way",
     "t2t_lite/export/fresh_ctranslate2.py": "tests/export/test_ctranslate2.py runs it",
     "t2t_lite/export/fresh_process.py": "tests/export/test_saved_model.py runs it",
     "t2t_lite/files.py": "tests/cli/test_decoder.py: a mistake leaves no file",
