@@ -17,8 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from t2t_lite import __version__, plugins, registry
+from t2t_lite import __version__, plugins, records, registry
 from t2t_lite.config import PRECISIONS, HParams
+from t2t_lite.data import vocabulary_files
 from t2t_lite.data.prepare import changes
 from t2t_lite.errors import UserError
 from t2t_lite.files import replacing
@@ -33,6 +34,17 @@ _MAY_CHANGE = {
     "checkpoint_minutes",
     "checkpoint_steps",
     "average_checkpoints",
+}
+# The fields of run.json, but for those that say which version wrote it.
+_KINDS = {
+    "problem": str,
+    "options": dict,
+    "hparams_set": str,
+    "hparams": dict,
+    "seed": int,
+    "usr_dir": str | None,
+    "usr_dir_digest": str | None,
+    "vocabularies": dict | None,
 }
 _FORMAT = 1  # of run.json; those that were written before it had a number are the same but for that
 
@@ -89,18 +101,13 @@ class Run:
             near = [str(found.parent) for found in sorted(path.parent.glob("*/run.json"))[:3]]
             nearest = f"; nearest: {', '.join(near)}" if near else ""
             raise UserError(f"--output_dir {path}: no run there (no run.json){nearest}")
+        record = _read(file)
+        stored, digest = record.get("usr_dir"), record.get("usr_dir_digest")
+        if stored and not usr_dir:
+            plugins.check_trusted(stored, digest, path)
+        usr_dir = usr_dir or stored
+        registry.load_plugins(usr_dir)
         try:
-            record = json.loads(file.read_text(encoding="utf-8"))
-            if record.get("format", _FORMAT) > _FORMAT:
-                raise UserError(
-                    f"{file}: format {record['format']}, written by t2t_lite {record['t2t_lite']}; "
-                    f"this version reads up to format {_FORMAT}"
-                )
-            stored, digest = _own_code(record)
-            if stored and not usr_dir:
-                plugins.check_trusted(stored, digest, path)
-            usr_dir = usr_dir or stored
-            registry.load_plugins(usr_dir)
             run = cls(
                 path=path,
                 problem=registry.problem(record["problem"], **record["options"]),
@@ -110,7 +117,7 @@ class Run:
                 usr_dir=usr_dir,
                 data=record.get("data"),
             )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{file}: not a run of this version: {type(error).__name__}: {error}"
             ) from None
@@ -166,7 +173,7 @@ class Run:
             )
 
     def save(self) -> None:
-        """Writes run.json."""
+        """Writes run.json, after the vocabularies, whose digests stand in it."""
         record = {
             "format": _FORMAT,
             "t2t_lite": __version__,
@@ -178,6 +185,7 @@ class Run:
             "data": self.data,
             "usr_dir": self.usr_dir and str(Path(self.usr_dir).expanduser().resolve()),
             "usr_dir_digest": self.usr_dir_digest,
+            "vocabularies": vocabulary_files.digests(self.path),
         }
         with replacing(self.path / "run.json") as file:
             file.write(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
@@ -205,9 +213,14 @@ class Run:
         return self.path / "averaged.safetensors"
 
     def vocabularies(self):
-        """The run's own vocabularies (`data.tokenizer.Vocabularies`)."""
+        """The run's own vocabularies (`data.tokenizer.Vocabularies`).
+
+        Raises UserError for files that are not those that the run was made with.
+        """
         from t2t_lite.data.tokenizer import Vocabularies
 
+        if (stored := _read(self.path / "run.json").get("vocabularies")) is not None:
+            vocabulary_files.check(self.path, stored)
         return Vocabularies.load(self.path)
 
     def weights(self) -> Path:
@@ -248,23 +261,28 @@ class Run:
             precision: of weights and products, one of PRECISIONS.
             **options: `workers`, `devices`, `batch_tokens`, `xla` of `Translator`.
         """
-        from t2t_lite.checkpoints import load_arrays, model_variables
+        from t2t_lite.checkpoints import check_size, load_arrays, model_variables
         from t2t_lite.translator import Translator
 
         weights = weights or self.weights()
         vocabularies = self.vocabularies()
+        check_size(weights, self.hparams)
         model = self.new_model(vocabularies, precision)
         load_arrays(weights, model_variables(model))
         return Translator(model, vocabularies, self.problem, weights=weights, **options)
 
 
-def _own_code(record: dict) -> tuple[str | None, str | None]:
-    """The usr_dir of a record, and its digest of then."""
-    stored = record["usr_dir"], record.get("usr_dir_digest")
-    for value in stored:
-        if not isinstance(value, str | None):
-            raise TypeError(f"usr_dir: expected text, got {value!r}")
-    return stored
+def _read(file: Path) -> dict:
+    """run.json. Raises UserError for one of a later version, or whose fields are of other kinds."""
+    record = {"format": _FORMAT, **records.read(file)}
+    records.check(record, {"format": int}, file)
+    if record["format"] > _FORMAT:
+        raise UserError(
+            f"{file}: format {record['format']}, written by t2t_lite {record.get('t2t_lite')}; "
+            f"this version reads up to format {_FORMAT}"
+        )
+    records.check(record, _KINDS, file)
+    return record
 
 
 def load(path, usr_dir: str | None = None, precision: str = "float32", threads: int | None = None):
