@@ -29,8 +29,12 @@ class ParsingProblem(Problem):
     tags: Literal["normalised", "kept"] = "normalised"  # a word is XX (Vinyals et al.) or its tag
     closing: Literal["labelled", "plain"] = "labelled"  # `)NP` closes `(NP` (Vinyals), or `)` any
     skip_bad_trees: bool = False  # leave out and count broken trees instead of stopping
-    silver: tuple[tuple[FilePath, ...], ...] | None = None  # automatically parsed trees to train on too; FILE@2: twice as often; repeatable
-    silver_per_gold: int = 10  # silver trees to each gold one; an epoch holds all of both, the fewer more than once
+    silver: tuple[tuple[FilePath, ...], ...] | None = (
+        None  # automatically parsed trees to train on too; FILE@2: twice as often; repeatable
+    )
+    silver_per_gold: int = (
+        10  # silver trees to each gold one; an epoch holds all of both, the fewer more than once
+    )
 
     # Separate, since the two sides share no symbol: words are split into sub-words, tree symbols
     # never are, and a softmax over the hundred or so of them costs a hundredth of one over the
@@ -57,7 +61,9 @@ class ParsingProblem(Problem):
         gold = self.gold(split)
         if split != "train" or not self.silver:
             return gold
-        golds, weights = (gold.sources, gold.weights) if isinstance(gold, Mixture) else ([gold], [1])
+        golds, weights = (
+            (gold.sources, gold.weights) if isinstance(gold, Mixture) else ([gold], [1])
+        )
         silver, silver_weights = self._trees("silver", self.silver)
         return GoldAndSilver(golds, silver, [*weights, *silver_weights], self.silver_per_gold)
 
@@ -234,7 +240,9 @@ class WsjParsingSemisup(WsjParsing):
 class Treebank(ParsingProblem):
     """Your own trees in Penn Treebank style: --train FILE ... --dev FILE ..., files or folders."""
 
-    train: tuple[tuple[FilePath, ...], ...] | None = None  # files or folders of trees to train on; FILE@2: twice an epoch; repeatable
+    train: tuple[tuple[FilePath, ...], ...] | None = (
+        None  # files or folders of trees to train on; FILE@2: twice an epoch; repeatable
+    )
     dev: tuple[FilePath, ...] | None = None  # files or folders of trees to choose checkpoints by
     test: tuple[FilePath, ...] | None = None  # files or folders of trees for t2t-eval
     tags: Literal["normalised", "kept"] = "kept"

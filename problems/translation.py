@@ -13,10 +13,10 @@ from t2t_lite.data.sources import (
     Reversed,
     Source,
     TextFiles,
-    TfdsTranslation,
     TsvFile,
     weighted,
 )
+from t2t_lite.data.tfds import TfdsTranslation
 from t2t_lite.errors import UserError, unknown
 from t2t_lite.files import nearest_files
 from t2t_lite.options import FilePath
@@ -33,7 +33,9 @@ class TranslationProblem(Problem):
     """
 
     reverse: bool = False  # from the target language to the source language
-    max_length_ratio: float | None = None  # leave out training pairs if one side has X times the words
+    max_length_ratio: float | None = (
+        None  # leave out training pairs if one side has X times the words
+    )
     drop_duplicates: bool = False  # of equal training pairs only the first is kept
 
     source_language: ClassVar[str] = ""
@@ -108,7 +110,9 @@ class Multi30kEnfr(Multi30k):
 class TextPairs(TranslationProblem):
     """Your own text: --train corpus.en corpus.de --dev dev.en dev.de, or tab-separated pairs."""
 
-    train: tuple[tuple[FilePath, ...], ...] | None = None  # one TSV file or two line-aligned ones; FILE@2: twice an epoch; repeatable
+    train: tuple[tuple[FilePath, ...], ...] | None = (
+        None  # one TSV file or two line-aligned ones; FILE@2: twice an epoch; repeatable
+    )
     dev: tuple[FilePath, ...] | None = None  # likewise, to choose checkpoints by
     test: tuple[FilePath, ...] | None = None  # likewise, for t2t-eval
 

@@ -34,7 +34,9 @@ def main():
     started = time.perf_counter()
     corpus = write_corpus(TextFiles(args.input, args.target), args.data_dir, "bench")
     seconds = time.perf_counter() - started
-    print(f"prepared {len(corpus):,} pairs in {seconds:.1f} s: {len(corpus) / seconds:,.0f} pairs/s")
+    print(
+        f"prepared {len(corpus):,} pairs in {seconds:.1f} s: {len(corpus) / seconds:,.0f} pairs/s"
+    )
     mix = Mix([corpus], [1.0])
 
     from t2t_lite.data.pipeline import TrainingBatches, sample_lengths

@@ -29,12 +29,12 @@ def _left_out(trainer) -> list[str]:
     too_long = (trainer.lengths > trainer.hparams.max_length).any(axis=1).mean()
     if not too_long:
         return []
-    pairs = round(too_long * trainer.epoch_pairs)
-    about = "about " * (len(trainer.lengths) < trainer.epoch_pairs)
+    total = trainer.epoch_pairs
+    about = "about " * (len(trainer.lengths) < total)
     warning = "warning: " if too_long >= 0.01 else ""
     return [
-        f"left out    {warning}{about}{pairs:,} of {trainer.epoch_pairs:,} pairs ({too_long:.2%}) are "
-        f"longer than max_length={trainer.hparams.max_length}"
+        f"left out    {warning}{about}{round(too_long * total):,} of {total:,} pairs "
+        f"({too_long:.2%}), longer than max_length={trainer.hparams.max_length}"
     ]
 
 

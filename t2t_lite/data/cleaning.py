@@ -11,7 +11,9 @@ from t2t_lite.data.sources import Distinct, Filtered, Source
 _LETTERS_A_WORD = {
     re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"): 1,
     re.compile("[\u3040-\u30ff\u31f0-\u31ff]"): 2,
-    re.compile("[\u0e01-\u0e30\u0e40-\u0e44\u0e81-\u0eb0\u0f40-\u0f6c\u1000-\u102a\u1780-\u17a2]"): 3,
+    re.compile(
+        "[\u0e01-\u0e30\u0e40-\u0e44\u0e81-\u0eb0\u0f40-\u0f6c\u1000-\u102a\u1780-\u17a2]"
+    ): 3,
 }
 _WITHOUT_SPACES = re.compile("|".join(letters.pattern for letters in _LETTERS_A_WORD))
 

@@ -9,13 +9,13 @@ Text, not sub-words: so it serves every vocabulary, and tokenising is faster tha
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from t2t_lite import records
 from t2t_lite.errors import UserError
 
 PAIRS, INDEX, ABOUT = "pairs.txt", "index.bin", "about.json"
@@ -36,7 +36,9 @@ class Corpus:
 
     def __init__(self, folder: Path):
         self.folder = Path(folder)
-        about = json.loads((self.folder / ABOUT).read_text(encoding="utf-8"))
+        file = self.folder / ABOUT
+        about = records.read(file)
+        records.check(about, {"source": str, "left_out": dict, "digest": str, "bytes": int}, file)
         self.source: str = about["source"]
         self.left_out: dict[str, int] = about["left_out"]
         self.digest: str = about["digest"]
@@ -89,9 +91,7 @@ class Mix:
         self.corpora = tuple(corpora)
         self.passes = tuple(passes)
         self._ends = np.cumsum([len(corpus) for corpus in corpora])
-        self._draws = [
-            max(1, round(count * len(corpus))) for corpus, count in zip(corpora, passes)
-        ]
+        self._draws = [max(1, round(count * len(corpus))) for corpus, count in zip(corpora, passes)]
 
     def __len__(self) -> int:
         """Pairs in an epoch."""

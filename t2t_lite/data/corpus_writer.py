@@ -117,7 +117,11 @@ def _continued(folder: Path) -> dict[str, Any]:
     with contextlib.suppress(FileNotFoundError):
         for line in (folder / _JOURNAL).read_bytes().split(b"\n")[:-1]:
             state = json.loads(line)
-    sizes = {PAIRS: state["bytes"], INDEX: ENTRY.itemsize * state["kept"], _DIGESTS: 8 * state["kept"]}
+    sizes = {
+        PAIRS: state["bytes"],
+        INDEX: ENTRY.itemsize * state["kept"],
+        _DIGESTS: 8 * state["kept"],
+    }
     files = [(folder / name, size) for name, size in sizes.items() if (folder / name).exists()]
     if any(path.stat().st_size < size for path, size in files):  # the power failed
         for path, _ in files:

@@ -64,9 +64,9 @@ class Batch:
 class TrainingBatches:
     """An endless stream of batches, the same for the same seed, from any position on.
 
-    Each epoch takes the pairs in a new order, which mixes all of the corpus, and holds each as often
-    as the Mix says, except those longer than `max_length`, which are dropped and counted. Only an
-    epoch's last batch may have empty rows (all PAD).
+    Each epoch takes the pairs in a new order, which mixes all of the corpus, and holds each as
+    often as the Mix says, except those longer than `max_length`, which are dropped and counted.
+    Only an epoch's last batch may have empty rows (all PAD).
 
     Args:
         buckets: nested shapes, smallest first, as `fit_buckets` makes them; the last holds any pair
@@ -284,8 +284,7 @@ def eval_batches(
 
     def cut(numbers, inputs, targets):
         return tuple(
-            array.reshape(replicas, 1, -1, *array.shape[1:])
-            for array in (inputs, targets, numbers)
+            array.reshape(replicas, 1, -1, *array.shape[1:]) for array in (inputs, targets, numbers)
         )
 
     for number, pair in enumerate(pairs):

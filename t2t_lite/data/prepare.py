@@ -120,8 +120,6 @@ def prepare_vocabularies(problem: Problem, train: Mix, log: Callable[[str], None
         log(f"vocabulary: {given.size:,} sub-words, given: {problem.vocab}")
         if losses := given.losses():
             log(f"vocabulary: the given model {'; it '.join(losses)}")
-        if losses := given.losses():
-            log(f"vocabulary: the given model {'; it '.join(losses)}")
     if problem.shared_vocabulary:
         vocabulary = given or _vocabulary(problem, train, "", problem.subword_model, log)
         return Vocabularies(vocabulary, vocabulary, shared=True)

@@ -177,46 +177,6 @@ class Generated(Source):
         return digest(self.key)
 
 
-class TfdsTranslation(Source):
-    """One split of a translation set of TensorFlow Datasets, such as `wmt14_translate/de-en`."""
-
-    def __init__(
-        self, name: str, split: str, input_language: str, target_language: str, data_dir=None
-    ):
-        self.name = name
-        self.split = split
-        self.languages = input_language, target_language
-        self.data_dir = data_dir
-
-    def __str__(self):
-        return f"TFDS {self.name}, split {self.split}"
-
-    def parts(self):
-        """Lists of pairs of bytes. Downloads and prepares the set where that has not been done."""
-        import tensorflow_datasets as tfds
-
-        try:
-            examples = tfds.load(
-                self.name, split=self.split, data_dir=self.data_dir, shuffle_files=False
-            )
-        except Exception as error:  # whatever the network, the disk or TFDS may raise
-            reason = next(iter(str(error).strip().splitlines()), "")
-            raise UserError(
-                f"{self}: cannot be downloaded or prepared ({type(error).__name__}: {reason}); "
-                "give --raw_dir with local files instead"
-            ) from error
-        for batch in examples.batch(PART).as_numpy_iterator():
-            yield list(zip(*(batch[language].tolist() for language in self.languages)))
-
-    def read(self, part, left_out):
-        """The pairs, decoded."""
-        return ((source.decode(), target.decode()) for source, target in part)
-
-    def fingerprint(self):
-        """Of the data set's name, the split and the languages."""
-        return digest(self.name, self.split, *self.languages)
-
-
 class _Changed(Source):
     """Another source, changed in reading."""
 

@@ -100,13 +100,11 @@ class Trainer:
         position = Position.from_json(stored["position"] if "position" in stored else stored)
         if stored.get("data") == self._mix.digest:
             return position
-        epoch = position.epoch + ("data" in stored)
-        self.log(
-            f"the data are others than at step {self.step.step:,}: they begin with epoch {epoch + 1}"
-            if "data" in stored
-            else f"this run is of an earlier version, with another order of the data: epoch "
-            f"{epoch + 1} begins anew"
-        )
+        if "data" in stored:
+            epoch, why = position.epoch + 1, "the data have changed since"
+        else:
+            epoch, why = position.epoch, "it was made by a version that took the data otherwise"
+        self.log(f"step {self.step.step:,}: {why}; they are read from epoch {epoch + 1}'s start on")
         return Position(epoch)
 
     def train(self) -> None:

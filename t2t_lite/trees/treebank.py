@@ -124,7 +124,9 @@ class GoldAndSilver(Mixture):
     An epoch holds all pairs of both; the side that has fewer than its share is gone through again.
     """
 
-    def __init__(self, gold: Sequence[Source], silver: Sequence[Source], weights, silver_per_gold: int):
+    def __init__(
+        self, gold: Sequence[Source], silver: Sequence[Source], weights, silver_per_gold: int
+    ):
         super().__init__([*gold, *silver], weights)
         self.silver_per_gold = silver_per_gold
         self._golds = len(gold)

@@ -1,7 +1,6 @@
 """write_corpus: what it keeps and counts, whole or not at all, and that it goes on when killed."""
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess

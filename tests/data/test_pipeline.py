@@ -163,9 +163,7 @@ def test_fewer_devices_go_on(batches, mix, vocabularies, sentences):
     place = len(whole) // 2
     smaller = [dataclasses.replace(bucket, rows=1) for bucket in stream.buckets]
     shape = dict(replicas=1, micro_batches=1, max_length=MAX_LENGTH)
-    rest = TrainingBatches(
-        mix, vocabularies, smaller, seed=1, start=whole[place].position, **shape
-    )
+    rest = TrainingBatches(mix, vocabularies, smaller, seed=1, start=whole[place].position, **shape)
     found = Counter(pair for batch in whole[: place + 1] for pair in rows(batch))
     found += Counter(pair for batch in epoch_of(rest) for pair in rows(batch))
     short = [p for p in encoded(sentences, vocabularies) if max(map(len, p)) <= MAX_LENGTH]
@@ -176,7 +174,8 @@ def test_a_sorted_corpus_is_mixed(tmp_path, vocabularies):
     """Sorted by topic and by length: the first batches have those of the whole."""
     topics, size = 10, 250_000
     pairs = (
-        (f"{n * topics // size} the dog" + " the cat" * (n * 8 // size), "Hund") for n in range(size)
+        (f"{n * topics // size} the dog" + " the cat" * (n * 8 // size), "Hund")
+        for n in range(size)
     )
     mix = Mix([write_corpus(Generated(lambda: pairs, "sorted"), tmp_path, "sorted")], [1.0])
     shape = dict(replicas=1, micro_batches=1, max_length=64)

@@ -164,9 +164,7 @@ def test_changes(make, corpus, tmp_path):
     assert changes(old, moved) == []
     path = tmp_path / "b.tsv"
     assert changes(old, record(write("b.tsv", "a\tb\n"))) == [f"train: {path}: 2 -> 1 pairs"]
-    assert changes(old, record(write("b.tsv", "a\tb\nc\tdd\n"))) == [
-        f"train: {path}: 8 -> 9 bytes"
-    ]
+    assert changes(old, record(write("b.tsv", "a\tb\nc\tdd\n"))) == [f"train: {path}: 8 -> 9 bytes"]
     other = record(write("b.tsv", "a\tb\nc\te\n"))
     assert changes(old, other) == [f"train: {path}: other text of the same length"]
     weighed = record([f"{tmp_path / 'moved.tsv'}@2"])

@@ -19,7 +19,6 @@ from t2t_lite.data.sources import (
     Reversed,
     Source,
     TextFiles,
-    TfdsTranslation,
     TsvFile,
     weighted,
 )
@@ -142,35 +141,6 @@ def test_fingerprint_follows_the_data(tmp_path):
     longer = TsvFile(path).fingerprint()
     os.utime(path, (1, 1))
     assert len({first, longer, TsvFile(path).fingerprint()}) == 3
-
-
-def test_tfds():
-    tf = pytest.importorskip("tensorflow")
-    tfds = pytest.importorskip("tensorflow_datasets")
-    asked = []
-
-    def as_dataset(builder, split, **_):
-        asked.append((builder.info.full_name, split))
-        examples = {"en": [f"n {n}" for n in range(5)], "de": [f"z {n}" for n in range(5)]}
-        return tf.data.Dataset.from_tensor_slices(examples)
-
-    with tfds.testing.mock_data(as_dataset_fn=as_dataset):
-        source = TfdsTranslation("wmt14_translate/de-en", "validation", "en", "de")
-        expected = [(f"n {n}", f"z {n}") for n in range(5)]
-        assert source.check() == 5
-        assert list(source.pairs()) == from_parts(source) == expected
-    assert set(asked) == {("wmt14_translate/de-en/1.0.0", "validation")}
-
-
-def test_tfds_that_cannot_be_had(monkeypatch):
-    tfds = pytest.importorskip("tensorflow_datasets")
-
-    def load(*_, **__):
-        raise ConnectionError("no route\nto host")
-
-    monkeypatch.setattr(tfds, "load", load)
-    with pytest.raises(UserError, match=r"TFDS wmt14.*no route\); give --raw_dir"):
-        TfdsTranslation("wmt14_translate/de-en", "train", "en", "de").check()
 
 
 def one_line(error) -> str:

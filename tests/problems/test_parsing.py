@@ -9,7 +9,7 @@ from t2t_lite.problems import toy_parsing
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare_corpora, prepare_vocabularies
-from t2t_lite.data.sources import Generated, MissingSplit
+from t2t_lite.data.sources import MissingSplit
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Bracketing
 from t2t_lite.problem import Constrained, Drawing, Tokenizing
@@ -104,7 +104,9 @@ def test_silver_is_mixed_in_by_the_stated_rule(wsj, tmp_path, silver_per_gold, g
     drawn = Counter(text.decode().split()[0] for text, _ in mix.texts(mix.order(1, 0)))
     assert len(drawn) == 40 + 90 and min(drawn.values()) == 1
     assert sum(n for word, n in drawn.items() if word.startswith("Rain")) == golds
-    assert sum(n for word, n in drawn.items() if word.startswith("silver")) == golds * silver_per_gold
+    assert (
+        sum(n for word, n in drawn.items() if word.startswith("silver")) == golds * silver_per_gold
+    )
     assert sentences(problem, "dev") == ["Rain22.1", "Rain22.2"]
 
 

@@ -5,7 +5,8 @@ from t2t_lite.problems import translation
 from t2t_lite.problems.translation import TranslationProblem
 
 from t2t_lite import registry
-from t2t_lite.data.sources import MissingSplit, Mixture, TextFiles, TfdsTranslation, TsvFile
+from t2t_lite.data.sources import MissingSplit, Mixture, TextFiles, TsvFile
+from t2t_lite.data.tfds import TfdsTranslation
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Bleu
 from t2t_lite.problem import Problem

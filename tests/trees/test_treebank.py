@@ -44,9 +44,7 @@ def folder(tmp_path):
 def test_folders_are_read_once_without_what_is_hidden(folder):
     source = TreebankFiles([folder])
     assert [sentence for sentence, _ in source.pairs()] == ["ant", "bee", "dog"]
-    assert str(source) == (
-        f"{folder} (3 files; others left out: 5, .git, ._a.mrg, .copies, ...)"
-    )
+    assert str(source) == (f"{folder} (3 files; others left out: 5, .git, ._a.mrg, .copies, ...)")
     # What was named itself is read whatever it is called, and as often as it is named.
     assert sentences(folder / "01" / ".copies", folder / "01") == ["ant", "ant", "bee"]
     again = folder / "01" / "a.mrg"
