@@ -57,7 +57,7 @@ def escape(word: str) -> str:
 
 def unescape(word: str) -> str:
     r"""`1/2` for `1\/2`: treebanks have a backslash before `/` and `*`, which nobody types."""
-    return _BACKSLASHES.sub(r"\1", word)
+    return _BACKSLASHES.sub(r"\1", word) if "\\" in word else word
 
 
 def one_spelling(line: str) -> str:
