@@ -1,10 +1,15 @@
 """Problem: what a task must say about itself. It knows no batches, no devices and no model."""
 
 import dataclasses
+import hashlib
+import inspect
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
-from t2t_lite.data.sources import Mapped, Source
+from t2t_lite import __version__
+from t2t_lite.data.sources import Mapped, Source, digest
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Bleu, Metric
 from t2t_lite.options import FilePath, check_fields, options
@@ -96,7 +101,25 @@ class Problem:
         source = self.source(split)
         if all(map(is_identity, (self.example, self.input_text, self.target_text))):
             return source
-        return Mapped(source, self.example, key=str(self.options()))
+        return source.each(lambda part: Mapped(part, self.example, key=self._text_options()))
+
+    def _text_options(self) -> str:
+        """The options that examples may depend on: paths, which sources know, they do not."""
+        paths = {option.name for option in options(type(self)) if option.kind is FilePath}
+        others = {key: v for key, v in self.options().items() if key not in paths | {"vocab_size"}}
+        return f"{self.name} {others}"
+
+    def code_digest(self) -> str:
+        """A digest of the code that says what the examples are: t2t_lite's version, and the files
+        of the problem's classes. One for each call where they have no file, as at a prompt.
+        """
+        files = []
+        for cls in type(self).__mro__[:-1]:
+            try:
+                files.append(Path(inspect.getfile(cls)).read_bytes())
+            except (OSError, TypeError):
+                files.append(os.urandom(8))
+        return digest(__version__, *(hashlib.sha256(file).hexdigest() for file in files))
 
     @identity  # but for what the two hooks change
     def example(self, line: str, reference: str) -> tuple[str, str]:

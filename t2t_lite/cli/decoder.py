@@ -97,7 +97,7 @@ def decode() -> None:
     total = _count(args.input, args.prefix)
     from t2t_lite.run import Run
 
-    run = Run.open(args.output_dir, args.usr_dir)
+    run = Run.open(args.output_dir, args.usr_dir, log)
     _check_problem(run.problem, args)
     threads = 1 if args.interactive and args.threads is None else args.threads
     workers = start_tensorflow(threads, together=args.interactive)
@@ -270,9 +270,9 @@ def _draw(number: int, text: str, problem, folder: str) -> None:
 
 def _lines(path: str) -> Iterator[str]:
     """The lines of a file, or of stdin for `-`, as sources read them."""
-    from t2t_lite.files import decode_lines, read_lines
+    from t2t_lite.files import read_lines
 
-    return decode_lines(sys.stdin.buffer, "stdin") if path == "-" else read_lines(Path(path))
+    return read_lines(path)
 
 
 def _output(path: str) -> contextlib.AbstractContextManager[TextIO]:

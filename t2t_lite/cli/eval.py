@@ -92,7 +92,9 @@ def evaluate() -> None:
 def _named_run() -> Run | None:
     """The run that --output_dir names, opened, since the metric of its problem has flags."""
     look = arguments.first_look(None, "--output_dir", "--usr_dir")
-    return Run.open(look.output_dir, look.usr_dir) if look.output_dir else None
+    if not look.output_dir:
+        return None
+    return Run.open(look.output_dir, look.usr_dir, arguments.log)
 
 
 def _write_lines(path: str, scores, outputs) -> None:

@@ -2,13 +2,15 @@
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from t2t_lite.data.sources import Source, digest
+from t2t_lite.data.sources import PART, Mixture, Source, digest
 from t2t_lite.errors import UserError
-from t2t_lite.files import file_identity, missing_file
+from t2t_lite.files import file_identity, is_regular, missing_file
 
+_LARGE = 8 << 20  # bytes of a file that is too much for one part
 _ENDINGS = ".mrg", ".trees", ".ptb", ".psd"
 
 
@@ -16,8 +18,7 @@ class TreebankFiles(Source):
     """Cleaned trees from files in Penn Treebank style, in the order of the files' names.
 
     Pairs are (the words as people write them, separated by spaces; the tree with root TOP). Files
-    in CorpusSearch's form give such trees too. Trees without words are left out; they and what
-    else is left out are counted, and `str` tells.
+    in CorpusSearch's form give such trees too. Trees without words are left out.
 
     Args:
         paths: files, plain or `.gz`, and folders, of which every file of trees below is read once,
@@ -28,10 +29,7 @@ class TreebankFiles(Source):
     def __init__(self, paths: Sequence[str | Path], skip_bad: bool = False):
         self.paths = [Path(path).expanduser() for path in paths]
         self.skip_bad = skip_bad
-        # Of the last whole reading:
-        self.skipped = 0  # broken trees
-        self.empty = 0  # trees without words
-        self.removed = 0  # IDs, codes and metadata
+        self.once = not all(path.is_dir() or is_regular(path) for path in self.paths)
 
     def __str__(self):
         files, others = self._found()
@@ -42,9 +40,6 @@ class TreebankFiles(Source):
         if others:
             names = [other.name for other in others[:3]] + ["..."] * (len(others) > 3)
             notes.append(f"others left out: {len(others):,}, {', '.join(names)}")
-        notes += [f"{self.skipped:,} broken trees skipped"] if self.skip_bad else []
-        notes += [f"{self.empty:,} without words left out"] if self.empty else []
-        notes += [f"{self.removed:,} IDs, codes and metadata left out"] if self.removed else []
         return f"{name} ({'; '.join(notes)})" if notes else name
 
     def files(self) -> list[Path]:
@@ -77,71 +72,77 @@ class TreebankFiles(Source):
             others += rest
         return files, others
 
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """(sentence, tree) of each tree that has words; counts what it leaves out."""
+    def parts(self):
+        """Paths; of large files their pairs in lists, with counts of what is left out."""
+        files = self.files()
+        for number, path in enumerate(files, 1):
+            if path.is_file() and path.stat().st_size < _LARGE:
+                yield path
+            else:
+                left_out = Counter()
+                pairs = self._pairs(path, left_out)
+                while part := list(itertools.islice(pairs, PART)):
+                    yield part, Counter(left_out)
+                    left_out.clear()
+            self._progress = number / len(files)
+
+    def read(self, part, left_out):
+        """(sentence, tree) of each tree that has words."""
+        if isinstance(part, Path):
+            yield from self._pairs(part, left_out)
+        else:
+            left_out.update(part[1])
+            yield from part[0]
+
+    def _pairs(self, path: Path, left_out: Counter) -> Iterator[tuple[str, str]]:
         # Here, since nltk takes 0.3 s to import, and every command imports the problems.
         from t2t_lite.trees.cleaning import clean
         from t2t_lite.trees.corpussearch import penn_style
         from t2t_lite.trees.reader import format_tree, read_trees, words
 
-        skipped = []
-        empty = removed = 0
-        for path in self.files():
-            trees = read_trees(path, skip_bad=self.skip_bad, on_skip=skipped.append)
-            psd = path.name.lower().removesuffix(".gz").endswith(".psd")
-            for tree, count in penn_style(trees, psd):
-                removed += count
-                if cleaned := clean(tree):
-                    yield " ".join(words(cleaned)), format_tree(cleaned)
-                else:
-                    empty += 1
-        self.skipped, self.empty, self.removed = len(skipped), empty, removed
+        def skip(_):
+            left_out["broken trees"] += 1
+
+        psd = path.name.lower().removesuffix(".gz").endswith(".psd")
+        trees = read_trees(path, skip_bad=self.skip_bad, on_skip=skip)
+        for tree, removed in penn_style(trees, psd):
+            if removed:
+                left_out["IDs, codes and metadata"] += removed
+            if cleaned := clean(tree):
+                yield " ".join(words(cleaned)), format_tree(cleaned)
+            else:
+                left_out["trees without words"] += 1
 
     def fingerprint(self):
         """Of the files' paths, sizes and times, and of how they are read."""
         return digest("trees 2", *(file_identity(path) for path in self.files()))
 
 
-class Mixed(Source):
-    """Gold and silver trees in one stream: a gold pair after every `silver_per_gold` silver ones.
+class GoldAndSilver(Mixture):
+    """Gold and silver trees: `silver_per_gold` silver pairs to each gold one.
 
-    An epoch ends when both have been through; the one that ends first starts anew.
+    An epoch holds all pairs of both; the side that has fewer than its share is gone through again.
     """
 
-    def __init__(self, gold: Source, silver: Source, silver_per_gold: int):
-        self.gold, self.silver, self.silver_per_gold = gold, silver, silver_per_gold
+    def __init__(
+        self, gold: Sequence[Source], silver: Sequence[Source], weights, silver_per_gold: int
+    ):
+        super().__init__([*gold, *silver], weights)
+        self.silver_per_gold = silver_per_gold
+        self._golds = len(gold)
 
-    def __str__(self):
-        return f"{self.silver}, after every {self.silver_per_gold} trees one from {self.gold}"
-
-    def pairs(self):
-        """The stream of one epoch. Raises UserError where one of the two has no trees."""
-        through = set()
-
-        def endless(source):
-            while True:
-                last = None  # is known as such only when no other follows
-                for pair in source.pairs():
-                    if last:
-                        yield last
-                    last = pair
-                if not last:
-                    raise UserError(f"{source}: no trees; expected at least one")
-                through.add(source)
-                yield last
-
-        for side in itertools.cycle(
-            [endless(self.silver)] * self.silver_per_gold + [endless(self.gold)]
-        ):
-            yield next(side)
-            if len(through) == 2:
-                return
+    def passes(self, sizes):
+        """How often an epoch holds each pair of the sources, for the numbers of their pairs."""
+        weighed = [size * weight for size, weight in zip(sizes, self.weights)]
+        gold, silver = sum(weighed[: self._golds]), sum(weighed[self._golds :])
+        golds = max(gold, silver / self.silver_per_gold)  # drawn in an epoch
+        shares = [golds / gold] * self._golds
+        shares += [golds * self.silver_per_gold / silver] * (len(sizes) - self._golds)
+        return tuple(weight * share for weight, share in zip(self.weights, shares))
 
     def fingerprint(self):
-        """Of both and their proportion."""
-        return digest(
-            "mixed", str(self.silver_per_gold), self.gold.fingerprint(), self.silver.fingerprint()
-        )
+        """Of the sources, their weights and their proportion."""
+        return digest(super().fingerprint(), str(self.silver_per_gold))
 
 
 def holds_trees(path: Path) -> bool:

@@ -2,10 +2,13 @@
 
 import gzip
 import os
+import pickle
+from collections import Counter
 
 import pytest
 
 from t2t_lite.errors import UserError
+from t2t_lite.trees import treebank
 from t2t_lite.trees.treebank import TreebankFiles
 
 
@@ -41,10 +44,7 @@ def folder(tmp_path):
 def test_folders_are_read_once_without_what_is_hidden(folder):
     source = TreebankFiles([folder])
     assert [sentence for sentence, _ in source.pairs()] == ["ant", "bee", "dog"]
-    assert str(source) == (
-        f"{folder} (3 files; others left out: 5, .git, ._a.mrg, .copies, ...; "
-        "1 IDs, codes and metadata left out)"
-    )
+    assert str(source) == (f"{folder} (3 files; others left out: 5, .git, ._a.mrg, .copies, ...)")
     # What was named itself is read whatever it is called, and as often as it is named.
     assert sentences(folder / "01" / ".copies", folder / "01") == ["ant", "ant", "bee"]
     again = folder / "01" / "a.mrg"
@@ -66,15 +66,21 @@ def test_a_folder_without_trees_or_that_cannot_be_read(folder, monkeypatch):
         sentences(folder)
 
 
-def test_what_is_left_out_is_counted(tmp_path):
+@pytest.mark.parametrize("large", [0, 1 << 20])
+def test_what_is_left_out_is_counted(tmp_path, monkeypatch, large):
+    """In small files, which are a part each, and in large ones, which are several."""
+    monkeypatch.setattr(treebank, "_LARGE", large)
+    monkeypatch.setattr(treebank, "PART", 1)
     file = tmp_path / "auto.trees"
     file.write_text(tree("a") + "(())\n(S (NN b) (NP))\n( )\n(TOP (S))\n" + tree("c"))
     with pytest.raises(UserError, match=r"auto\.trees:3: \(NP\) is empty"):
         sentences(file)
-    source = TreebankFiles([file], skip_bad=True)
-    assert list(source.pairs()) == [("a", "(TOP (S (NN a)))"), ("c", "(TOP (S (NN c)))")]
-    assert (source.skipped, source.empty, source.removed) == (1, 3, 0)
-    assert str(source) == f"{file} (1 broken trees skipped; 3 without words left out)"
+    source, counts = TreebankFiles([file, file], skip_bad=True), Counter()
+    parts = pickle.loads(pickle.dumps(list(source.parts())))
+    assert len(parts) == (2 if large else 4)
+    found = [pair for part in parts for pair in source.read(part, counts)]
+    assert found == list(source.pairs()) == [(w, f"(TOP (S (NN {w})))") for w in "acac"]
+    assert counts == {"broken trees": 2, "trees without words": 6}
 
 
 def test_words_are_as_people_write_them(tmp_path):
