@@ -224,8 +224,6 @@ def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
     first_line, block, indentation = 1, [], None  # None: no bracket yet
     after_bracket = True  # or before all of them: where no word can stand
     for number, line in enumerate(lines, 1):
-        if number == 1:
-            line = line.removeprefix("\ufeff")
         text = line.lstrip(" \t")
         if after_bracket and (
             line.startswith(_COMMENT_LINES) or text.startswith(_INDENTED_COMMENTS)
