@@ -175,10 +175,11 @@ class ParsingProblem(Problem):
         )
 
     def tokenize(self, line):
-        """The words of raw text by the Penn Treebank's rules."""
-        from nltk.tokenize import TreebankWordTokenizer
+        """The words of raw text by the Penn Treebank's rules (`trees.tokenization`)."""
+        from t2t_lite.trees.reader import escape
+        from t2t_lite.trees.tokenization import tokenize
 
-        return " ".join(TreebankWordTokenizer().tokenize(line, convert_parentheses=True))
+        return escape(" ".join(tokenize(line)))
 
     def pretty(self, text):
         """The tree in lines of Unicode."""

@@ -1,5 +1,6 @@
 """Training a SentencePiece model: from sentences to the bytes of its file, in bounded memory."""
 
+import collections
 import io
 import random
 import re
@@ -12,11 +13,11 @@ from t2t_lite.errors import UserError
 # No BOS: the decoder's shifted input starts with PAD, whose embedding is zero.
 PAD, EOS, UNK = 0, 1, 2
 SAMPLE = 1_000_000  # sentences that a vocabulary is trained on at most
-# What SentencePiece leaves out longer lines than, and takes as the limit at most.
-_LONGEST, _ANY_LENGTH = 4192, 1 << 30  # bytes
+_LONGEST = 4192  # bytes; SentencePiece leaves longer lines out
+_LONGEST_WORD = 1000  # characters; it writes longer ones, and does not read them again
 # Of a line with U+2585 it leaves out all, of a word with NUL the word: both are its own marks.
-_LONG_WORD = re.compile("[^ ]{1001}")  # it writes them, and does not read them again
 _UNREAD = re.compile("[\0\u2585]")
+_BETWEEN_WORDS = re.compile("[ \t\0\u2585]")
 
 
 def train_model(
@@ -28,14 +29,14 @@ def train_model(
     sample: int = SAMPLE,
     user_symbols: Sequence[str] = (),
 ) -> bytes:
-    """Learns `size` sub-words from a seeded sample of at most `sample` sentences.
+    """Learns `size` sub-words from a seeded sample of at most `sample` sentences, or all words.
 
     Args:
         sentences: lines of text, one or both sides' of a corpus. Nothing in them is left out,
             however long they are.
         size: sub-words, the special ones included; None for `word`, which keeps all.
         model_type: SentencePiece's: `bpe`, `unigram`, or `word`: what stands between spaces is
-            never split.
+            never split, and all of it is known, whatever `sample` is.
         seed: of the sample.
         sample: sentences kept in memory.
         user_symbols: texts that always are one sub-word.
@@ -44,31 +45,35 @@ def train_model(
     and for a word of a `word` model that is too long for one.
     """
     model = io.BytesIO()
-    whole_words = model_type == "word"
-    lines = [_UNREAD.sub(" ", line) for line in _sample(sentences, sample, seed)]
-    if whole_words and (long := next(filter(None, map(_LONG_WORD.search, lines)), None)):
-        raise UserError(f"{long[0][:40]}...: a symbol of more than 1,000 characters; expected less")
+    if model_type == "word":
+        options = dict(
+            sentence_iterator=_counted_words(sentences),
+            input_format="tsv",
+            vocab_size=1_000_000,  # not read, since all are kept
+            use_all_vocab=True,
+        )
+    else:
+        lines = (_UNREAD.sub(" ", line) for line in _sample(sentences, sample, seed))
+        options = dict(
+            sentence_iterator=(piece for line in lines for piece in cut(line)),
+            vocab_size=max(size, 3),  # below, SentencePiece names no size that is possible
+            byte_fallback=True,
+            character_coverage=0.9999,  # rarer characters are spelled in bytes
+        )
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(
-                iter(lines) if whole_words else (piece for line in lines for piece in cut(line))
-            ),
             model_writer=model,
-            # Without a limit it is not read. Below 3 SentencePiece names no size that is possible.
-            vocab_size=1_000_000 if size is None else max(size, 3),
-            use_all_vocab=whole_words,
             model_type=model_type,
-            max_sentence_length=_ANY_LENGTH if whole_words else _LONGEST,
+            max_sentence_length=_LONGEST,
             pad_id=PAD,
             eos_id=EOS,
             unk_id=UNK,
             bos_id=-1,
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
-            byte_fallback=not whole_words,
-            character_coverage=0.9999,  # rarer characters are spelled in bytes
             user_defined_symbols=list(user_symbols),
             minloglevel=2,
+            **options,
         )
     except RuntimeError as error:
         raise _size_error(str(error), size) from None
@@ -93,6 +98,21 @@ def cut(line: str, longest: int = _LONGEST) -> Iterator[str]:
         yield text[start:end].decode()
         start = following
     yield text[start:].decode()
+
+
+def _counted_words(sentences: Iterable[str]) -> Iterator[str]:
+    """`word TAB count` of each word of all sentences. Raises UserError for one that is too long."""
+    words = collections.Counter(
+        word for sentence in sentences if sentence for word in _BETWEEN_WORDS.split(sentence)
+    )
+    for word in words:
+        if len(word) > _LONGEST_WORD:
+            raise UserError(
+                f"{word[:40]}...: a symbol of {len(word):,} characters; "
+                f"expected at most {_LONGEST_WORD:,}"
+            )
+    # Nothing, between two spaces, is a word too.
+    return iter([f"{word or ' '}\t{count}" for word, count in words.items()])
 
 
 def _sample(sentences: Iterable[str], size: int, seed: int) -> list[str]:

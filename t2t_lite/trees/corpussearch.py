@@ -54,7 +54,9 @@ def _have_lemmas(words: list[str]) -> bool:
     """Whether nearly all words do, and some are their own lemma as `.-.` is."""
     forms = list(map(without_lemma, words))
     count = sum(form != word for form, word in zip(forms, words))
-    return count > 0.9 * len(words) and any(map(str.__eq__, words, (f"{f}-{f}" for f in forms)))
+    return count > 0.9 * len(words) and any(
+        word == f"{form}-{form}" for form, word in zip(forms, words)
+    )
 
 
 def _simplify(tree: Tree, psd: bool) -> int:
@@ -63,26 +65,34 @@ def _simplify(tree: Tree, psd: bool) -> int:
         tree.clear()
         return 1
     removed = 0
-    for node in _subtrees(tree):
-        out = _ANYWHERE if tree.label() or node is not tree else _BESIDE_THE_TREE
-        kept = [child for child in node if isinstance(child, str) or child.label() not in out]
-        removed += len(node) - len(kept)
-        node[:] = kept
+    rest = [tree]
+    while rest:
+        node = rest.pop()
         if psd and _is_trace(node):
             node.set_label("-NONE-")
+        if not _is_tag(node):
+            out = _BESIDE_THE_TREE if node is tree and not tree.label() else _ANYWHERE
+            kept = [child for child in node if child.label() not in out]
+            removed += len(node) - len(kept)
+            node[:] = kept
+            rest += kept
     return removed
 
 
 def _is_trace(node: Tree) -> bool:
-    if not node or not isinstance(node[0], str):
+    if not _is_tag(node):
         return False
     return node[0].startswith("*") or node[0] == "0" and not node.label().startswith(_NUMERALS)
+
+
+def _is_tag(node: Tree) -> bool:
+    return bool(node) and isinstance(node[0], str)
 
 
 def _tags(tree: Tree) -> Iterator[Tree]:
     """The tags of a tree's words, traces left out."""
     for node in _subtrees(tree):
-        if node and isinstance(node[0], str) and node.label() != "-NONE-":
+        if _is_tag(node) and node.label() != "-NONE-":
             yield node
 
 

@@ -57,7 +57,7 @@ def escape(word: str) -> str:
 
 def unescape(word: str) -> str:
     r"""`1/2` for `1\/2`: treebanks have a backslash before `/` and `*`, which nobody types."""
-    return _BACKSLASHES.sub(r"\1", word)
+    return _BACKSLASHES.sub(r"\1", word) if "\\" in word else word
 
 
 def one_spelling(line: str) -> str:
@@ -224,8 +224,6 @@ def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
     first_line, block, indentation = 1, [], None  # None: no bracket yet
     after_bracket = True  # or before all of them: where no word can stand
     for number, line in enumerate(lines, 1):
-        if number == 1:
-            line = line.removeprefix("\ufeff")
         text = line.lstrip(" \t")
         if after_bracket and (
             line.startswith(_COMMENT_LINES) or text.startswith(_INDENTED_COMMENTS)

@@ -74,8 +74,16 @@ def test_a_symbol_of_one_long_line_is_known():
     lines = ["(S XX )S"] * 100 + ["(S " + "(LST XX )LST " * 400 + ")S"]
     vocabulary = Vocabulary.train(lines, None, model_type="word")
     assert set(pieces(vocabulary)[3:]) == {"▁(S", "▁XX", "▁)S", "▁(LST", "▁)LST"}
-    with pytest.raises(UserError, match=r"^x{40}\.\.\.: a symbol of more than 1,000 characters"):
+    with pytest.raises(UserError, match=r"^x{40}\.\.\.: a symbol of 9,000 characters"):
         Vocabulary.train(["a " + "x" * 9000], None, model_type="word")
+
+
+def test_all_whole_words_are_known():
+    lines = [f"(S X{number:03} )S" for number in range(300)] + ["", "a  b"]
+    vocabulary = Vocabulary.train(iter(lines), None, model_type="word", sample=10)
+    assert vocabulary.size == 3 + 300 + 4 + 1
+    assert vocabulary.pieces([3, 4]) == ["▁(S", "▁)S"]  # the most frequent first
+    assert vocabulary.decode_lines(vocabulary.encode_lines(lines)) == lines
 
 
 @pytest.mark.parametrize("mark", ["\0", "\u2585"])
