@@ -112,6 +112,8 @@ class Run:
                 seed=record["seed"],
                 usr_dir=usr_dir,
             )
+        except UserError as error:
+            raise UserError(f"{file}: {error}") from None
         except (ValueError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{file}: not a run of this version: {type(error).__name__}: {error}"
