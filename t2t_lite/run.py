@@ -117,6 +117,8 @@ class Run:
                 usr_dir=usr_dir,
                 data=record.get("data"),
             )
+        except UserError as error:
+            raise UserError(f"{file}: {error}") from None
         except (ValueError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{file}: not a run of this version: {type(error).__name__}: {error}"
