@@ -18,7 +18,7 @@ from typing import Self
 from t2t_lite import __version__, registry
 from t2t_lite.config import PRECISIONS, HParams
 from t2t_lite.errors import UserError
-from t2t_lite.files import replacing
+from t2t_lite.output import replacing
 from t2t_lite.problem import Constrained, Problem, grammar_of
 
 # Fields that may differ when a run is resumed: they change no update that was done.

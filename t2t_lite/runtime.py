@@ -56,8 +56,8 @@ def _import_keras() -> None:
     """Imports Keras, whatever another project's keras.json says; what code has set stays so."""
     ours = "keras" not in sys.modules
     try:
-        import tensorflow  # noqa: F401, reads the file too
         import keras
+        import tensorflow  # noqa: F401, reads the file too
     except (ImportError, ValueError, AttributeError, AssertionError) as error:
         folder = os.environ.get("KERAS_HOME", os.path.join(os.path.expanduser("~"), ".keras"))
         raise UserError(

@@ -89,6 +89,11 @@ class Translator:
         self._search = BatchedSearch(model, vocabularies, problem, workers=workers, **options)
         self._perplexity = Perplexity(model, vocabularies, workers=workers)
 
+    @property
+    def window(self) -> int:
+        """How many lines `stream` reads and translates at a time."""
+        return self._search.window
+
     def translate(self, lines: Iterable[str], **options) -> list[list[Hypothesis]]:
         """All of `stream`'s results at once. Takes the same arguments."""
         return list(self.stream(lines, **options))
@@ -99,7 +104,8 @@ class Translator:
         Args:
             lines: strings without line ends.
             **options: `beam_size`, `alpha`, `extra_length`, `n_best`, `prefixes`, `sampling`,
-                `constrained`, `seed`, `progress` of `decoding.batches.BatchedSearch.stream`.
+                `constrained`, `seed`, `first`, `progress` of `BatchedSearch.stream` in
+                `decoding.batches`.
 
         Returns:
             For each line a list of `Hypothesis(text, score, log_prob, details)`, best first.

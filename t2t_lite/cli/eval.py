@@ -9,7 +9,7 @@ from t2t_lite.cli import arguments
 from t2t_lite.data.sources import SPLITS, TextFiles
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Metric
-from t2t_lite.files import replacing
+from t2t_lite.output import replacing
 from t2t_lite.run import Run
 from t2t_lite.runtime import start_tensorflow
 

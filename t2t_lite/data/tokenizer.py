@@ -19,7 +19,8 @@ import tensorflow_text
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import missing_file, replacing
+from t2t_lite.files import missing_file
+from t2t_lite.output import replacing
 from t2t_lite.quiet import native_stderr_silenced
 
 # No BOS: the decoder's shifted input starts with PAD, whose embedding is zero.
