@@ -25,7 +25,7 @@ from t2t_lite.evaluation.perplexity import score_batch
 from t2t_lite.export import metadata
 from t2t_lite.export.folder import fresh_answer, new_version, random_lines, replacing
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.problem import Problem, grammar_of, is_identity
+from t2t_lite.problem import Problem, grammar_of
 from t2t_lite.run import Run
 from t2t_lite.translator import Translator
 
@@ -127,7 +127,7 @@ def _about(
     files = dict.fromkeys(("source", "target"), "vocab.model")
     if not vocabularies.shared:
         files = {side: f"vocab.{side}.model" for side in files}
-    python = not is_identity(problem.input_text)
+    python = type(problem).input_text is not Problem.input_text
     return {
         "ctranslate2": ctranslate2.__version__,
         "quantization": quantization,
