@@ -65,6 +65,8 @@ def write_corpus(source: Source, folder: Path, name: str) -> Corpus:
                 _write(source, partial)
             except UserError:
                 shutil.rmtree(partial)
+                with contextlib.suppress(OSError):  # other things are in it
+                    partial.parent.rmdir()
                 raise
             if source.once:
                 final = stem.with_name(f"{name}.{_FORMAT}{Corpus(partial).digest[:12]}")
