@@ -113,6 +113,7 @@ def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None
     """Writes a safetensors file, whole or not at all; `about` is JSON beside the arrays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
+    partial.unlink(missing_ok=True)  # a link would be followed
     save_file(values, partial, metadata={"about": json.dumps(about)})
     os.replace(partial, path)
 

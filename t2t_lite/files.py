@@ -1,37 +1,20 @@
-"""Files: read as bytes or as lines of UTF-8, written whole or not at all, and named in errors."""
+"""Files to read: as bytes, as lines of UTF-8, and named in errors."""
 
 import contextlib
 import difflib
 import gzip
+import hashlib
 import io
 import itertools
 import os
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 from t2t_lite.errors import UserError
 
 _GZIP, _BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # no UTF-8 begins with the first
-
-
-@contextlib.contextmanager
-def replacing(path, mode: str = "w") -> Iterator[IO]:
-    """Opens a temporary file beside `path`, renamed to it when the block ends without an error.
-
-    Text is UTF-8 with line ends as written. Folders are made where they are missing.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
-    try:
-        with open(partial, mode, **text) as file:
-            yield file
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def missing_file(path: Path) -> UserError:
@@ -228,6 +211,17 @@ def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[
                 f"{name}:{number}: byte 0x{line[error.start]:02x} at position {error.start + 1} "
                 "is not UTF-8; expected UTF-8 text"
             ) from None
+
+
+def without_mark(line: bytes) -> bytes:
+    """The first line of a stream without its byte-order mark, if any."""
+    return line.removeprefix(_BYTE_ORDER_MARK)
+
+
+def digest_of(path) -> str:
+    """32 hexadecimal digits of what a regular file holds."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def file_identity(path: Path) -> str:

@@ -27,5 +27,6 @@ def check(record: Mapping, kinds: Mapping[str, Any], file: Path) -> None:
         if not isinstance(value, kind) or isinstance(value, bool) and kind is int:
             found = reprlib.repr(value) if name in record else "missing"
             raise UserError(
-                f"{file}: {name} is {found}; expected {getattr(kind, '__name__', kind)}"
+                f"{file}: not a run or export of this version: {name} is {found}; "
+                f"expected {getattr(kind, '__name__', kind)}"
             )

@@ -22,8 +22,8 @@ from t2t_lite.config import PRECISIONS, HParams
 from t2t_lite.data import vocabulary_files
 from t2t_lite.data.prepare import changes
 from t2t_lite.errors import UserError
-from t2t_lite.files import replacing
 from t2t_lite.options import FilePath, options
+from t2t_lite.output import replacing
 from t2t_lite.problem import Constrained, Problem, grammar_of
 
 # Fields that may differ when a run is resumed: they change no update that was done.
@@ -117,6 +117,8 @@ class Run:
                 usr_dir=usr_dir,
                 data=record.get("data"),
             )
+        except UserError as error:
+            raise UserError(f"{file}: {error}") from None
         except (ValueError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{file}: not a run of this version: {type(error).__name__}: {error}"

@@ -400,6 +400,16 @@ def test_a_position_that_is_none(tmp_path):
         Checkpoints(tmp_path, 5).restore(variables(), {"step": tf.Variable(0)})
 
 
+def test_no_link_is_written_through(tmp_path):
+    elsewhere, file = tmp_path / "elsewhere", tmp_path / "run" / "averaged"
+    elsewhere.write_text("precious")
+    file.parent.mkdir()
+    for name in "averaged", "averaged.partial":
+        (file.parent / name).symlink_to(elsewhere)
+    write_arrays(file, {"kernel": np.zeros(3, np.float32)}, {"step": 1})
+    assert elsewhere.read_text() == "precious" and read_about(file) == {"step": 1}
+
+
 def test_links_and_other_names_are_no_checkpoints(tmp_path):
     """Nothing outside of the folder is removed, and the order is that of numbers."""
     folder, elsewhere = tmp_path / "checkpoints", tmp_path / "elsewhere"

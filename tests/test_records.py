@@ -45,11 +45,14 @@ def test_what_is_no_object(tmp_path, text, message):
 )
 def test_fields_of_other_kinds(tmp_path, fields, message):
     record = {"name": "a", "seed": 1} | fields
-    assert error_of(records.check, record, KINDS, tmp_path) == f"{tmp_path}: {message}"
+    assert (
+        error_of(records.check, record, KINDS, tmp_path)
+        == f"{tmp_path}: not a run or export of this version: {message}"
+    )
 
 
 def test_fields_that_are_missing(tmp_path):
     records.check({"name": "a", "seed": 1, "more": []}, KINDS, tmp_path)
     records.check({"name": "a", "seed": 1, "note": None}, KINDS, tmp_path)
-    message = f"{tmp_path}: seed is missing; expected int"
-    assert error_of(records.check, {"name": "a"}, KINDS, tmp_path) == message
+    message = "not a run or export of this version: seed is missing; expected int"
+    assert error_of(records.check, {"name": "a"}, KINDS, tmp_path) == f"{tmp_path}: {message}"

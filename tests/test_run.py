@@ -39,27 +39,33 @@ def test_one_from_before_the_format_had_a_number_opens(run):
     "fields, message",
     [
         ({"format": 2}, "format 2, written by t2t_lite .*; this version reads up to format 1"),
-        ({"format": "x"}, "run.json: format is 'x'; expected int"),
+        ({"format": "x"}, "format is 'x'; expected int"),
         ({"problem": "spelled_number_ende"}, "unknown problem .*; nearest: spelled_numbers_ende"),
         ({"options": {"nothing": 1}}, "problem spelled_numbers_ende takes no --nothing"),
         ({"hparams": {"d_model": "wide"}}, "hparams field d_model='wide': expected int"),
         ({"hparams": {"dropout": float("nan")}}, "hparams field dropout=nan: expected at least 0"),
         ({"hparams": {"d_ff": 1e300}}, "hparams field d_ff=1e.300: expected int"),
-        ({"hparams": [1]}, r"run.json: hparams is \[1\]; expected dict"),
+        ({"hparams": [1]}, r"hparams is \[1\]; expected dict"),
         ({"options": {"name": "x"}}, "problem spelled_numbers_ende takes no --name"),
         ({"options": {"vocab_size": [1]}}, r"--vocab_size=\[1\]: expected int"),
-        ({"options": "x"}, "run.json: options is 'x'; expected dict"),
-        ({"problem": ["x"]}, r"run.json: problem is \['x'\]; expected str"),
-        ({"usr_dir": 3}, r"run.json: usr_dir is 3; expected str | None"),
-        ({"vocabularies": []}, r"run.json: vocabularies is \[\]; expected dict | None"),
-        ({"seed": None}, "run.json: seed is missing; expected int"),
+        ({"options": "x"}, "options is 'x'; expected dict"),
+        (
+            {"problem": ["x"]},
+            r"problem is \['x'\]; expected str",
+        ),
+        ({"usr_dir": 3}, r"usr_dir is 3; expected str | None"),
+        (
+            {"vocabularies": []},
+            r"vocabularies is \[\]; expected dict | None",
+        ),
+        ({"seed": None}, "seed is missing; expected int"),
     ],
 )
 def test_what_cannot_be_opened_is_told_in_one_line(run, fields, message):
     rewrite(run, **fields)
     with pytest.raises(t2t_lite.UserError, match=message) as error:
         Run.open(run.path)
-    assert "\n" not in str(error.value)
+    assert "\n" not in str(error.value) and str(error.value).startswith(f"{run.path}/run.json: ")
 
 
 def test_no_run_names_the_nearest(run):

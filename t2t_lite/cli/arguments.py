@@ -44,11 +44,16 @@ _T2T_FLAGS = {
 }
 
 
+_NAMES = {"FILE", "DIR", "RUN", "PATH"}  # the metavars of flags that take names of files
+
+
 class _Store(argparse.Action):
     """A flag that takes one value, or with `nargs` several, once."""
 
     def __call__(self, parser, namespace, values, option_string=None):
         parser.check_once(option_string)
+        if self.metavar in _NAMES and "" in (values if isinstance(values, list) else [values]):
+            raise UserError(f"{option_string} with an empty name; expected {self.metavar}")
         setattr(namespace, self.dest, values)
 
 
@@ -226,20 +231,22 @@ def run(main: Callable[[], None], name: str) -> int:
         main()
         streams.flush_output()
     except UserError as error:
-        return _failed(name, str(error), 2)
+        return _failed(name, error, str(error), 2)
     except BrokenPipeError:  # the reader of our output has gone: `t2t-decoder ... | head`
         streams.discard_output()
         return 141
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as error:
+        return _failed(name, error, "interrupted", 130)
     except machine_errors() as error:
-        return _failed(name, reason(error), 1)
+        return _failed(name, error, reason(error), 1)
     return 0
 
 
-def _failed(name: str, text: str, code: int) -> int:
-    print(f"{name}: error: {' '.join(text.splitlines())}", file=sys.stderr)
+def _failed(name: str, error: BaseException, text: str, code: int) -> int:
+    """Prints what went wrong, with the notes on the exception, in one line."""
+    text = "; ".join([text, *getattr(error, "__notes__", [])])
+    kind = "" if isinstance(error, KeyboardInterrupt) else "error: "
+    print(f"{name}: {kind}{' '.join(text.splitlines())}", file=sys.stderr)
     try:
         streams.flush_output()
     except OSError:

@@ -19,7 +19,7 @@ follow NAME:
                                  -> {"predictions": [...]}; or {"inputs": ...} -> {"outputs": ...};
                                  signatures: serving_default, n_best, ids, score, attention,
                                  metadata (see t2t-exporter --help)
-  GET  /v1/models/NAME           its state
+  GET  /v1/models/NAME           its versions' states
   GET  /v1/models/NAME/metadata  its signatures, search and hyperparameters
   POST /v1/models/NAME:draw      {"tree": "(S ...)"} -> SVG, of parsers
   GET  /healthz  /metrics  /     health, Prometheus' figures, a page to try the model

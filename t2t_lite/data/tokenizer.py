@@ -19,7 +19,8 @@ from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece
 
 from t2t_lite.data.subword_training import EOS, PAD, UNK, train_model
 from t2t_lite.errors import UserError
-from t2t_lite.files import missing_file, replacing
+from t2t_lite.files import missing_file
+from t2t_lite.output import replacing
 from t2t_lite.quiet import native_stderr_silenced
 
 _SPACE = "\u2581"  # SentencePiece's mark of a space

@@ -91,6 +91,11 @@ class BatchedSearch:
         programs = [_Program(*pair, self._grammar, self._xla) for pair in zip(models, self.devices)]
         self._programs = programs * workers  # one for each batch at a time
 
+    @property
+    def window(self) -> int:
+        """Lines that are read, sorted and decoded at a time."""
+        return _WINDOW * len(self.devices)
+
     def stream(
         self,
         lines: Iterable[str],
@@ -103,6 +108,7 @@ class BatchedSearch:
         sampling: Sampling | None = None,
         constrained: bool = True,
         seed: int = 1,
+        first: int = 0,
         progress: Callable[[int, int], object] = lambda lines, subwords: None,
     ) -> Iterator[list[Hypothesis]]:
         """Yields each line's hypotheses, best first, reading the lines a window at a time.
@@ -119,6 +125,7 @@ class BatchedSearch:
             constrained: obey the grammar of outputs, where the problem has one; prefixes go
                 without it.
             seed: of the samples; a line's follow from it and from the line's number.
+            first: the number of the first line.
             progress: called with the number of lines just done, and of the sub-words that were read
                 of them, EOS included.
         """
@@ -136,8 +143,8 @@ class BatchedSearch:
                 f"problem {self.problem.name} has a grammar of outputs, which may forbid a prefix; "
                 "turn it off first"
             )
-        rows = self._rows(lines, prefixes)
-        while window := list(itertools.islice(rows, _WINDOW * len(self.devices))):
+        rows = self._rows(lines, prefixes, first)
+        while window := list(itertools.islice(rows, self.window)):
             empty = [row for row in window if not row.line.strip()]
             for row in empty:
                 [text] = self.vocabularies.target.decode_lines([row.prefix])
@@ -149,11 +156,13 @@ class BatchedSearch:
                 progress(len(done), sum(len(row.inputs) for row in done))
             yield from (row.outputs for row in window)
 
-    def _rows(self, lines: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[_Row]:
+    def _rows(
+        self, lines: Iterable[str], prefixes: Iterable[str] | None, first: int
+    ) -> Iterator[_Row]:
         source, target = self.vocabularies.source, self.vocabularies.target
         beginnings = itertools.repeat("") if prefixes is None else prefixes
         pairs = (zip if prefixes is None else itertools.zip_longest)(lines, beginnings)
-        for number, (line, prefix) in enumerate(pairs):
+        for number, (line, prefix) in enumerate(pairs, first):
             if line is None or prefix is None:
                 ended = "lines" if line is None else "prefixes"
                 raise UserError(f"only {number} {ended}; expected a prefix for each line")

@@ -71,7 +71,7 @@ def test_metadata_that_someone_wrote(folder, tmp_path, fields, message):
     file = copy / metadata.FILE
     text = "{" if fields is None else json.dumps(json.loads(file.read_text()) | fields)
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=f"{file}: {message}") as error:
+    with pytest.raises(UserError, match=f"{file}: .*{message}") as error:
         metadata.read(copy)
     assert "\n" not in str(error.value)
 
