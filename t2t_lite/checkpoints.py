@@ -18,12 +18,14 @@ import tensorflow as tf
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 
 MODEL, TRAINING = "model.safetensors", "training.safetensors"
 _RESUMABLE = (
     2  # the newest checkpoints that keep the optimizer's state, twice as large as the model itself
 )
+_KINDS = {"F16", "F32", "F64", "I32", "I64"}  # safetensors' names of what may stand in a file
 # Parts of variable paths in checkpoints of before, and what they are called now.
 _RENAMED = {
     "memory_attention": "cross_attention",
@@ -45,7 +47,13 @@ class Checkpoints:
 
     def steps(self) -> list[Path]:
         """The checkpoints' folders, oldest first."""
-        return sorted(path for path in self.folder.glob("step-*") if path.name[5:].isdigit())
+        steps = {
+            int(found[1]): path
+            for path in self.folder.glob("step-*")
+            # No link, since old ones are removed.
+            if (found := re.fullmatch(r"step-([0-9]+)", path.name)) and not path.is_symlink()
+        }
+        return [steps[step] for step in sorted(steps)]
 
     def save(
         self,
@@ -85,7 +93,10 @@ class Checkpoints:
             return None
         path = resumable[-1]
         load_arrays(path / MODEL, model)
-        return load_arrays(path / TRAINING, training)["position"]
+        position = load_arrays(path / TRAINING, training).get("position")
+        if not isinstance(position, dict):
+            raise UserError(f"{path / TRAINING}: does not say where the data goes on")
+        return position
 
 
 def model_variables(model) -> dict[str, tf.Variable]:
@@ -105,6 +116,7 @@ def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
+    partial.unlink(missing_ok=True)  # a link would be followed
     try:
         partial.touch()
         mode = partial.stat().st_mode  # safetensors makes a file that only its owner may read
@@ -120,51 +132,75 @@ def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None
 
 def read_about(path: Path) -> dict:
     """What `write_arrays` stored beside the arrays."""
-    with _open(path) as file:
-        return json.loads(file.metadata()["about"])
+    return _about(path, _open(path))
+
+
+def check_size(path: Path, h: HParams) -> None:
+    """Raises UserError where a file cannot hold as many weights as a model would have.
+
+    So that no model is made of sizes that no memory can hold.
+    """
+    layer = 2 * h.d_model * (h.num_heads * (h.d_k + h.d_v) + h.d_ff)
+    weights = (h.num_encoder_layers + h.num_decoder_layers) * layer
+    if h.positions == "learned":
+        weights += h.max_positions * h.d_model
+    if path.is_file() and (size := path.stat().st_size) < weights:
+        raise UserError(
+            f"{path}: not this model's checkpoint; {size:,} bytes cannot be the model's "
+            f"{weights:,} weights"
+        )
 
 
 def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
     """Assigns a file's arrays to the variables of the same names, or of what those are called now.
 
-    Returns what was stored beside them. Raises UserError unless names and shapes are exactly the
-    variables'.
+    Returns what was stored beside them. Raises UserError, before it assigns any, unless names and
+    shapes are exactly the variables'.
     """
-    with _open(path) as file:
-        stored = _names(file)
-        if stored.keys() != variables.keys():
-            missing = sorted(variables.keys() - stored.keys())
-            extra = sorted(stored.keys() - variables.keys())
-            raise UserError(
-                f"{path}: not this model's checkpoint; missing {missing[:3]}, "
-                f"unexpected {extra[:3]}"
-            )
-        for name, variable in variables.items():
-            value = file.get_tensor(stored[name])
-            if value.shape != tuple(variable.shape):
-                raise UserError(
-                    f"{path}: {name} has shape {value.shape}; expected {tuple(variable.shape)}"
-                )
-            variable.assign(value)
-        return json.loads(file.metadata()["about"])
+    file = _open(path)
+    stored, about = _names(file), _about(path, file)
+    if stored.keys() != variables.keys():
+        missing = sorted(variables.keys() - stored.keys())
+        extra = sorted(stored.keys() - variables.keys())
+        raise UserError(
+            f"{path}: not this model's checkpoint; missing {missing[:3]}, unexpected {extra[:3]}"
+        )
+    for name, variable in variables.items():
+        shape, expected = _shape(path, file, stored[name]), tuple(variable.shape)
+        if shape != expected:
+            raise UserError(f"{path}: {name} has shape {shape}; expected {expected}")
+    for name, variable in variables.items():
+        variable.assign(file.get_tensor(stored[name]))
+    return about
 
 
 def average(paths: Sequence[Path], output: Path) -> None:
-    """Writes the mean of several models' weights (section 6.1), reading an array at a time."""
+    """Writes the mean of several models' weights (section 6.1), reading an array at a time.
+
+    Raises UserError where their names or shapes differ.
+    """
     files = [_open(path) for path in paths]
     names = [_names(file) for file in files]
-    mean = {}
-    for name in names[0]:
-        total = np.zeros(files[0].get_slice(names[0][name]).get_shape(), np.float64)
-        for path, file, stored in zip(paths, files, names, strict=True):
-            try:
-                total += file.get_tensor(stored[name])
-            except (KeyError, ValueError):  # no such name, another shape
+    shapes = [
+        {name: _shape(path, file, stored[name]) for name in stored}
+        for path, file, stored in zip(paths, files, names, strict=True)
+    ]
+    for path, found in zip(paths, shapes):
+        for name in [*shapes[0], *found]:
+            if found.get(name) != shapes[0].get(name):
                 raise UserError(
                     f"{path}: {name} is not as in {paths[0]}; expected checkpoints of one run"
-                ) from None
+                )
+    mean = {}
+    for name, shape in shapes[0].items():
+        total = np.zeros(shape, np.float64)
+        for file, stored in zip(files, names):
+            total += file.get_tensor(stored[name])
         mean[name] = (total / len(files)).astype(np.float32)
-    steps = [read_about(path)["step"] for path in paths]
+    steps = [_about(path, file).get("step") for path, file in zip(paths, files)]
+    for path, step in zip(paths, steps):
+        if type(step) is not int:
+            raise UserError(f"{path}: step {step!r}; expected a checkpoint, which has a number")
     write_arrays(output, mean, {"step": max(steps), "averaged": steps})
 
 
@@ -173,6 +209,26 @@ def _names(file) -> dict[str, str]:
     return {
         "/".join(_RENAMED.get(part, part) for part in name.split("/")): name for name in file.keys()
     }
+
+
+def _shape(path: Path, file, name: str) -> tuple[int, ...]:
+    """Of an array. Raises UserError for a kind of numbers that NumPy has none for."""
+    array = file.get_slice(name)
+    if array.get_dtype() not in _KINDS:
+        raise UserError(
+            f"{path}: {name} has numbers of kind {array.get_dtype()}; expected F32, as we write"
+        )
+    return tuple(array.get_shape())
+
+
+def _about(path: Path, file) -> dict:
+    try:
+        about = json.loads((file.metadata() or {})["about"])
+    except (KeyError, ValueError, RecursionError):
+        about = None
+    if not isinstance(about, dict):
+        raise UserError(f"{path}: not a checkpoint of t2t_lite, which says of what step it is")
+    return about
 
 
 def _open(path: Path):

@@ -225,8 +225,13 @@ def digest_of(path) -> str:
 
 
 def file_identity(path: Path) -> str:
-    """A text that changes when the file does. Raises UserError for a missing one."""
-    if not path.is_file():
-        raise missing_file(path)
+    """A text that changes when the file does; of what is no regular file, its name alone.
+
+    Raises UserError for a missing one.
+    """
+    if not is_regular(path):
+        if descriptor(path) is None and not path.exists():
+            raise missing_file(path)
+        return str(path)
     status = path.stat()
     return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"

@@ -1,8 +1,11 @@
 """Plugins: other people's code, which registers problems and hparams sets when it is imported."""
 
+import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator
+from importlib.machinery import all_suffixes
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import NamedTuple
@@ -50,9 +53,71 @@ def at(usr_dir: str) -> Plugin:
     return Plugin(str(path), f"--usr_dir {usr_dir}", lambda: _import_path(path))
 
 
+def digest(usr_dir: str) -> str:
+    """SHA-256 of a user's own code: of the file, or of all that can be imported from the folder."""
+    path = Path(usr_dir).expanduser().resolve()
+    total = hashlib.sha256()
+    for file in _code(path):
+        if path.is_dir():
+            total.update(os.fsencode(file.relative_to(path)) + b"\0")
+        total.update(hashlib.sha256(file.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def check_trusted(usr_dir: str, stored: str | None, folder: Path) -> None:
+    """Raises UserError unless code that a record names is the user's own, as it was.
+
+    Args:
+        usr_dir: where the code was.
+        stored: its `digest` of then.
+        folder: where the record lies. What lies there too came with it.
+    """
+    path = Path(os.path.realpath(usr_dir))
+    if not os.path.isfile(_main_file(path)):
+        reason = "is not there"
+    elif any(file.resolve().is_relative_to(folder.resolve()) for file in _code(path)):
+        reason = "lies in it"
+    elif str(path) != usr_dir:  # ~, .. and links (/proc/self/cwd) may lead beside what came
+        reason = "is no absolute path without links"
+    elif stored is None:
+        reason = "has no digest there, which would tell whether it is as it was"
+    elif digest(usr_dir) != stored:
+        reason = "is not as it was then"
+    else:
+        return
+    raise UserError(
+        f"{folder} was made with --usr_dir {usr_dir}, which {reason}; expected --usr_dir=PATH, "
+        "where you trust the code at PATH (in Python: usr_dir=PATH)"
+    )
+
+
+def _main_file(path: Path) -> Path:
+    return path / "__init__.py" if os.path.isdir(path) else path
+
+
+def _code(path: Path) -> list[Path]:
+    """The file, or all files that can be imported from below the folder, links followed."""
+    if not path.is_dir():
+        return [path]
+    found, seen = [], set()
+    for folder, names, files in os.walk(path, followlinks=True):
+        if (real := os.path.realpath(folder)) in seen:
+            names.clear()
+            continue
+        seen.add(real)
+        names[:] = sorted(name for name in names if name.isidentifier() and name != "__pycache__")
+        found += [file for name in files if _importable(file := Path(folder, name))]
+    return sorted(found)
+
+
+def _importable(file: Path) -> bool:
+    name = file.name.partition(".")[0]
+    return name.isidentifier() and file.name.endswith(tuple(all_suffixes())) and file.is_file()
+
+
 def _import_path(path: Path) -> None:
-    file = path / "__init__.py" if path.is_dir() else path
-    if not file.is_file():
+    file = _main_file(path)
+    if not os.path.isfile(file):  # unlike Path.is_file, no error for a name too long
         raise UserError(
             f"no such file: {file}; expected a Python file or a folder with an __init__.py"
         )

@@ -12,12 +12,17 @@ Copied elsewhere, it decodes.
 
 import dataclasses
 import json
+import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Any, Literal, Self
 
-from t2t_lite import __version__, registry
+from t2t_lite import __version__, plugins, records, registry
 from t2t_lite.config import PRECISIONS, HParams
+from t2t_lite.data import vocabulary_files
+from t2t_lite.data.prepare import changes
 from t2t_lite.errors import UserError
+from t2t_lite.options import FilePath, options
 from t2t_lite.output import replacing
 from t2t_lite.problem import Constrained, Problem, grammar_of
 
@@ -29,6 +34,17 @@ _MAY_CHANGE = {
     "checkpoint_minutes",
     "checkpoint_steps",
     "average_checkpoints",
+}
+# The fields of run.json, but for those that say which version wrote it.
+_KINDS = {
+    "problem": str,
+    "options": dict,
+    "hparams_set": str,
+    "hparams": dict,
+    "seed": int,
+    "usr_dir": str | None,
+    "usr_dir_digest": str | None,
+    "vocabularies": dict | None,
 }
 _FORMAT = 1  # of run.json; those that were written before it had a number are the same but for that
 
@@ -44,6 +60,8 @@ class Run:
         hparams: the set with its overrides.
         seed: of initial weights, data order and dropout.
         usr_dir: the user's own module that registered them, if any.
+        data: what it is trained on, `data.prepare.Corpora.record`; None in runs of before.
+        usr_dir_digest: of what that module was when the Run was made.
     """
 
     path: Path
@@ -52,8 +70,12 @@ class Run:
     hparams: HParams
     seed: int
     usr_dir: str | None = None
+    data: dict[str, Any] | None = None
+    usr_dir_digest: str | None = dataclasses.field(init=False, default=None)
 
     def __post_init__(self):
+        if self.usr_dir:
+            object.__setattr__(self, "usr_dir_digest", plugins.digest(self.usr_dir))
         if self.hparams.next_word == "given" and not isinstance(self.problem, Constrained):
             raise UserError(
                 f"hparams field next_word=given: problem {self.problem.name} has no grammar that "
@@ -61,11 +83,17 @@ class Run:
             )
 
     @classmethod
-    def open(cls, path, usr_dir: str | None = None) -> Self:
+    def open(
+        cls, path, usr_dir: str | None = None, log: Callable[[str], object] = warnings.warn
+    ) -> Self:
         """Opens an existing directory.
 
+        Args:
+            usr_dir: trusted, and `log` is told if it differs from what the run was made with. By
+                default that itself, unless it may be other code, or came with the run.
+
         Raises UserError where there is no run, one of a later version, or what it was made with is
-        gone.
+        gone or not to be trusted.
         """
         path = Path(path).expanduser()
         file = path / "run.json"
@@ -73,37 +101,44 @@ class Run:
             near = [str(found.parent) for found in sorted(path.parent.glob("*/run.json"))[:3]]
             nearest = f"; nearest: {', '.join(near)}" if near else ""
             raise UserError(f"--output_dir {path}: no run there (no run.json){nearest}")
+        record = _read(file)
+        stored, digest = record.get("usr_dir"), record.get("usr_dir_digest")
+        if stored and not usr_dir:
+            plugins.check_trusted(stored, digest, path)
+        usr_dir = usr_dir or stored
+        registry.load_plugins(usr_dir)
         try:
-            record = json.loads(file.read_text(encoding="utf-8"))
-            if record.get("format", _FORMAT) > _FORMAT:
-                raise UserError(
-                    f"{file}: format {record['format']}, written by t2t_lite {record['t2t_lite']}; "
-                    f"this version reads up to format {_FORMAT}"
-                )
-            usr_dir = usr_dir or record["usr_dir"]
-            registry.load_plugins(usr_dir)
-            return cls(
+            run = cls(
                 path=path,
                 problem=registry.problem(record["problem"], **record["options"]),
                 hparams_set=record["hparams_set"],
                 hparams=HParams().replace(**record["hparams"]),
                 seed=record["seed"],
                 usr_dir=usr_dir,
+                data=record.get("data"),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except UserError as error:
+            raise UserError(f"{file}: {error}") from None
+        except (ValueError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{file}: not a run of this version: {type(error).__name__}: {error}"
             ) from None
+        if digest and run.usr_dir_digest != digest:
+            log(f"--usr_dir {usr_dir} is not as it was when {path} was made")
+        return run
 
-    def check_resumable(self) -> None:
-        """Raises UserError, with the difference, where the directory holds another run."""
+    def check_resumable(self, log: Callable[[str], object] = warnings.warn) -> None:
+        """Raises UserError, with the difference, where the directory holds another run.
+
+        `log` is that of `open`.
+        """
         if not self.exists:
             if self.path.is_dir() and any(self.path.iterdir()):
                 raise UserError(
                     f"--output_dir {self.path}: not empty and no run; choose another directory"
                 )
             return
-        old = Run.open(self.path, self.usr_dir)
+        old = Run.open(self.path, self.usr_dir, log)
         differences = [f"{key}: {a} -> {b}" for key, a, b in self._compared(old) if a != b]
         differences += [
             text
@@ -119,12 +154,28 @@ class Run:
     def _compared(self, old: "Run"):
         yield "problem", old.problem.name, self.problem.name
         mine, theirs = self.problem.options(), old.problem.options()
-        for key in sorted(mine.keys() | theirs.keys()):
+        # Where files lie may change; what they hold is compared by `check_data`.
+        paths = {option.name for option in options(type(self.problem)) if option.kind is FilePath}
+        for key in sorted((mine.keys() | theirs.keys()) - paths):
             yield key, theirs.get(key), mine.get(key)
         yield "seed", old.seed, self.seed
 
+    def check_data(self, data_changed: Literal["refuse", "continue"]) -> None:
+        """Compares `data` with those that the directory's run was trained on so far.
+
+        Raises UserError for other ones, with the difference, unless `data_changed` is continue.
+        """
+        old = Run.open(self.path, self.usr_dir, log=lambda _: None).data if self.exists else None
+        differences = changes(old, self.data) if old else []
+        if differences and data_changed == "refuse":
+            raise UserError(
+                f"--output_dir {self.path} was trained on other data: {'; '.join(differences)}; "
+                "bring them back, choose another directory to train anew, or train on with the "
+                "new data from the next epoch on: --data_changed=continue"
+            )
+
     def save(self) -> None:
-        """Writes run.json."""
+        """Writes run.json, after the vocabularies, whose digests stand in it."""
         record = {
             "format": _FORMAT,
             "t2t_lite": __version__,
@@ -133,7 +184,10 @@ class Run:
             "hparams_set": self.hparams_set,
             "hparams": self.hparams.to_dict(),
             "seed": self.seed,
+            "data": self.data,
             "usr_dir": self.usr_dir and str(Path(self.usr_dir).expanduser().resolve()),
+            "usr_dir_digest": self.usr_dir_digest,
+            "vocabularies": vocabulary_files.digests(self.path),
         }
         with replacing(self.path / "run.json") as file:
             file.write(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
@@ -161,9 +215,14 @@ class Run:
         return self.path / "averaged.safetensors"
 
     def vocabularies(self):
-        """The run's own vocabularies (`data.tokenizer.Vocabularies`)."""
+        """The run's own vocabularies (`data.tokenizer.Vocabularies`).
+
+        Raises UserError for files that are not those that the run was made with.
+        """
         from t2t_lite.data.tokenizer import Vocabularies
 
+        if (stored := _read(self.path / "run.json").get("vocabularies")) is not None:
+            vocabulary_files.check(self.path, stored)
         return Vocabularies.load(self.path)
 
     def weights(self) -> Path:
@@ -204,14 +263,28 @@ class Run:
             precision: of weights and products, one of PRECISIONS.
             **options: `workers`, `devices`, `batch_tokens`, `xla` of `Translator`.
         """
-        from t2t_lite.checkpoints import load_arrays, model_variables
+        from t2t_lite.checkpoints import check_size, load_arrays, model_variables
         from t2t_lite.translator import Translator
 
         weights = weights or self.weights()
         vocabularies = self.vocabularies()
+        check_size(weights, self.hparams)
         model = self.new_model(vocabularies, precision)
         load_arrays(weights, model_variables(model))
         return Translator(model, vocabularies, self.problem, weights=weights, **options)
+
+
+def _read(file: Path) -> dict:
+    """run.json. Raises UserError for one of a later version, or whose fields are of other kinds."""
+    record = {"format": _FORMAT, **records.read(file)}
+    records.check(record, {"format": int}, file)
+    if record["format"] > _FORMAT:
+        raise UserError(
+            f"{file}: format {record['format']}, written by t2t_lite {record.get('t2t_lite')}; "
+            f"this version reads up to format {_FORMAT}"
+        )
+    records.check(record, _KINDS, file)
+    return record
 
 
 def load(path, usr_dir: str | None = None, precision: str = "float32", threads: int | None = None):
@@ -219,7 +292,8 @@ def load(path, usr_dir: str | None = None, precision: str = "float32", threads: 
 
     Args:
         path: the run directory of t2t-trainer.
-        usr_dir: the Python file or folder that registers its problem, where it has moved since.
+        usr_dir: the Python file or folder that registers its problem, where it has moved or
+            changed since. A run from elsewhere runs no code of its own unless that is named here.
         precision: "float32", "bfloat16" or "float16", of weights and products, the logits' too.
         threads: of the CPU; default: all. Where TensorFlow does not run yet, it is told to use one
             for each operation, and that many batches are translated side by side.

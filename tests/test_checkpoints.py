@@ -300,9 +300,11 @@ def test_average_of_different_models(tmp_path):
     for name, values in {
         "b": {"bias": np.zeros(3, np.float32)},
         "c": {"kernel": np.zeros(4, np.float32)},
+        "d": {"kernel": np.zeros(1, np.float32)},  # which NumPy would add
+        "e": {"kernel": np.zeros(3, np.float32), "bias": np.zeros(3, np.float32)},
     }.items():
         write_arrays(tmp_path / name, values, {"step": 1})
-        with pytest.raises(UserError, match=f"{tmp_path / name}.*kernel"):
+        with pytest.raises(UserError, match=f"{tmp_path / name}: (kernel|bias) is not as in"):
             average([tmp_path / "a", tmp_path / name], tmp_path / "averaged")
     assert not (tmp_path / "averaged").exists()
 
@@ -369,3 +371,72 @@ def test_names_are_paths_below_the_model():
     assert model_variables(SimpleNamespace(variables=[variable])) == {
         "encoder/layer_0/kernel": "value"
     }
+
+
+def written(path, values=None, about='{"step": 1, "position": {}}'):
+    """A file of these arrays, for variables() by default, and of anything beside them."""
+    values = arrays(variables()) if values is None else values
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(values, path, metadata=None if about is None else {"about": about})
+    return path
+
+
+@pytest.mark.parametrize("about", [None, "", "{", "[1]", "[" * 100_000, "3"])
+def test_files_of_other_programs(tmp_path, about):
+    file = written(tmp_path / "a", about=about)
+    for read in read_about, lambda path: load_arrays(path, variables()):
+        with pytest.raises(UserError, match="a: not a checkpoint of t2t_lite") as error:
+            read(file)
+        assert "\n" not in str(error.value)
+
+
+def test_files_that_are_broken(tmp_path):
+    whole = written(tmp_path / "whole").read_bytes()
+    huge = (2**63).to_bytes(8, "little") + whole[8:]
+    for number, content in enumerate([b"", whole[:4], whole[:30], whole[:-1], whole + b"x", huge]):
+        file = tmp_path / f"{number}"
+        file.write_bytes(content)
+        with pytest.raises(UserError, match=f"{file}: not a checkpoint: ") as error:
+            load_arrays(file, variables())
+        assert "\n" not in str(error.value)
+        with pytest.raises(UserError, match=f"{file}: not a checkpoint: "):
+            average([tmp_path / "whole", file], tmp_path / "averaged")
+
+
+def test_numbers_of_other_kinds(tmp_path):
+    file = written(tmp_path / "a", {"kernel": np.zeros((2, 3), np.int16), "bias": np.zeros(3)})
+    with pytest.raises(UserError, match="a: kernel has numbers of kind I16; expected F32"):
+        load_arrays(file, variables())
+
+
+def test_a_position_that_is_none(tmp_path):
+    save(tmp_path, 1)
+    written(
+        tmp_path / "step-00000001" / TRAINING, {"step": np.array(1, np.int32)}, '{"position": 7}'
+    )
+    with pytest.raises(UserError, match="training.safetensors: does not say where the data goes"):
+        Checkpoints(tmp_path, 5).restore(variables(), {"step": tf.Variable(0)})
+
+
+def test_no_link_is_written_through(tmp_path):
+    elsewhere, file = tmp_path / "elsewhere", tmp_path / "run" / "averaged"
+    elsewhere.write_text("precious")
+    file.parent.mkdir()
+    for name in "averaged", "averaged.partial":
+        (file.parent / name).symlink_to(elsewhere)
+    write_arrays(file, {"kernel": np.zeros(3, np.float32)}, {"step": 1})
+    assert elsewhere.read_text() == "precious" and read_about(file) == {"step": 1}
+
+
+def test_links_and_other_names_are_no_checkpoints(tmp_path):
+    """Nothing outside of the folder is removed, and the order is that of numbers."""
+    folder, elsewhere = tmp_path / "checkpoints", tmp_path / "elsewhere"
+    written(elsewhere / MODEL)
+    written(elsewhere / TRAINING)
+    save(folder, 99_999_999, 100_000_000)
+    (folder / "step-00000001").symlink_to(elsewhere)
+    (folder / "step-\u0665").mkdir()
+    names = [path.name for path in Checkpoints(folder, 2).steps()]
+    assert names == ["step-99999999", "step-100000000"]
+    save(folder, 100_000_001, keep=2)
+    assert (elsewhere / TRAINING).is_file() and not (folder / "step-99999999").exists()

@@ -8,7 +8,7 @@ import pytest
 from t2t_lite.data.sources import Generated, Mapped
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Bleu
-from t2t_lite.problem import Constrained, Drawing, Problem, Tokenizing, is_identity
+from t2t_lite.problem import Constrained, Drawing, Problem, Tokenizing, is_default
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,13 +33,13 @@ class Marked(Pairs):
         return reference + self.mark
 
 
-HOOKS = ("target_text", "reference_text", "output_text")
+HOOKS = ("input_text", "target_text", "reference_text", "output_text")
 
 
-def test_hooks_are_identities_until_overridden():
+def test_hooks_that_are_overridden_are_told():
     plain, marked = Pairs(), Marked()
-    assert all(is_identity(getattr(plain, hook)) for hook in HOOKS)
-    assert [hook for hook in HOOKS if not is_identity(getattr(marked, hook))] == ["target_text"]
+    assert all(is_default(getattr(plain, hook)) for hook in HOOKS)
+    assert [hook for hook in HOOKS if not is_default(getattr(marked, hook))] == ["target_text"]
     assert plain.target_text(" a ") == plain.output_text(" a ", "line") == " a "
 
 

@@ -32,7 +32,7 @@ def average_last() -> None:
     start_tensorflow()
     from t2t_lite.checkpoints import MODEL, average
 
-    run = Run.open(args.output_dir, args.usr_dir)
+    run = Run.open(args.output_dir, args.usr_dir, arguments.log)
     paths = [path / MODEL for path in run.checkpoints.steps()]
     wanted = args.n if args.n is not None else max(1, run.hparams.average_checkpoints)
     if not 1 <= wanted <= len(paths):

@@ -20,7 +20,8 @@ What is written for each input line, in order:
   text, --n_best  up to N lines `number ||| output ||| score`, as Moses writes them; numbers from 0
   jsonl           {"line": number, "input": "...",
                    "hypotheses": [{"text": "...", "score": s, "log_prob": p}, ...]};
-                  parsers add "well_formed", of what the model wrote, and "repairs"
+                  parsers add "well_formed", of what the model wrote, "repairs", and the "words"
+                  as they were given
   pretty          the output drawn, where the problem draws: a parser's trees
 A score is the log probability (natural, end of sentence included) divided by the length penalty.
 Input lines end at LF or CR LF. An empty line, or one of spaces only, has an empty output with score
@@ -101,7 +102,7 @@ def decode() -> None:
     total = None if args.interactive else rows.count()
     from t2t_lite.run import Run
 
-    run = Run.open(args.output_dir, args.usr_dir)
+    run = Run.open(args.output_dir, args.usr_dir, log)
     _check_problem(run.problem, args)
     if args.interactive:
         _interact(*_translator(run, args), args)

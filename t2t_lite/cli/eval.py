@@ -102,7 +102,7 @@ def _named_run() -> Run | None:
     """
     look = arguments.first_look(None, "--output_dir", "--usr_dir")
     try:
-        return Run.open(look.output_dir, look.usr_dir) if look.output_dir else None
+        return Run.open(look.output_dir, look.usr_dir, arguments.log) if look.output_dir else None
     except UserError:
         if {"-h", "--help"} & set(sys.argv[1:]):
             return None

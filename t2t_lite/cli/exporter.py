@@ -66,7 +66,7 @@ def export() -> None:
         raise UserError(f"--{other}={getattr(args, other)}: not for --format={args.format}")
     from t2t_lite.run import Run
 
-    run = Run.open(args.output_dir, args.usr_dir)
+    run = Run.open(args.output_dir, args.usr_dir, arguments.log)
     start_tensorflow()
     options = {name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length")}
     if args.format == "saved_model":

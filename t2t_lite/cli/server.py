@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 
+from t2t_lite import registry
 from t2t_lite.cli import arguments
 from t2t_lite.errors import UserError
 from t2t_lite.runtime import start_tensorflow
@@ -18,7 +19,7 @@ follow NAME:
                                  -> {"predictions": [...]}; or {"inputs": ...} -> {"outputs": ...};
                                  signatures: serving_default, n_best, ids, score, attention,
                                  metadata (see t2t-exporter --help)
-  GET  /v1/models/NAME           its state
+  GET  /v1/models/NAME           its versions' states
   GET  /v1/models/NAME/metadata  its signatures, search and hyperparameters
   POST /v1/models/NAME:draw      {"tree": "(S ...)"} -> SVG, of parsers
   GET  /healthz  /metrics  /     health, Prometheus' figures, a page to try the model
@@ -33,8 +34,8 @@ example: t2t-server --export_dir models/ende
 def parser() -> arguments.Parser:
     """The command's flags."""
     parser = arguments.Parser(
-        "Serves the newest version of an export over HTTP. SIGTERM and Ctrl-C end it, after what "
-        "it has accepted is answered.",
+        "Serves the newest version of an export over HTTP, and newer ones as they come. SIGTERM "
+        "and Ctrl-C end it, after what it has accepted is answered.",
         epilog=_ROUTES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -53,6 +54,13 @@ def parser() -> arguments.Parser:
         default=8501,
         metavar="N",
         help="0: a free one, which is told (default: 8501)",
+    )
+    parser.add_argument(
+        "--poll_seconds",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="how often to look for a newer version; 0: never (default: 1)",
     )
     arguments.add_usr_dir(parser)
     arguments.add_threads(parser, "all, a call of the model for each")
@@ -86,6 +94,8 @@ def parser() -> arguments.Parser:
 def serve() -> None:
     """Runs the command."""
     args = parser().parse_args()
+    if not 0 <= args.poll_seconds < 1e6:
+        raise UserError(f"--poll_seconds={args.poll_seconds:g}: expected at least 0")
     limits = Limits(
         **{field.name: getattr(args, field.name) for field in dataclasses.fields(Limits)}
     )
@@ -102,18 +112,25 @@ def serve() -> None:
     from t2t_lite.serving.app import Service, create_app
     from t2t_lite.serving.http import run
     from t2t_lite.serving.model import ServedModel
+    from t2t_lite.serving.versions import Versions, name_of
 
-    model = ServedModel(args.export_dir, args.name, args.usr_dir)
-    model("serving_default", [{"text": "The first call takes longer."}])
-    service = Service(model, limits, workers)
+    registry.load_plugins(args.usr_dir)
+    name, log = name_of(args.export_dir, args.name), arguments.log
+    versions = Versions(
+        args.export_dir, lambda folder: ServedModel(folder, name, args.usr_dir), log
+    )
+    service = Service(versions.newest(), limits, workers, states=versions.states, log=log)
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    run(
-        service,
-        create_app(service),
-        listening,
-        lambda: arguments.log(f"serving {model.name} version {model.version} at {address}"),
-    )
+
+    def ready() -> None:
+        log(f"serving {name} version {service.model.version} at {address}")
+        if args.poll_seconds:
+            versions.watch(service.switch, args.poll_seconds)
+
+    # A copy, since the original is silenced while TensorFlow loads another version.
+    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+    run(service, create_app(service), listening, ready)
     # A call of the model may still run, for nobody any more; Python would wait for its thread.
     sys.stderr.flush()
     os._exit(0)

@@ -168,6 +168,11 @@ class BatchedSearch:
                 raise UserError(f"only {number} {ended}; expected a prefix for each line")
             [inputs] = source.encode_lines([self.problem.input_text(line)])
             [begin] = target.encode_lines([prefix])
+            if target.decode_lines([begin]) != [prefix]:
+                raise UserError(
+                    f"prefix {number + 1}: {prefix[:40]!r} cannot be spelled by the vocabulary; "
+                    f"nearest: {target.decode_lines([begin])[0][:40]!r}"
+                )
             yield _Row(number, line, inputs, begin[:-1])  # a prefix does not end: no EOS
 
     def _decode(self, rows: list[_Row], search: Search, seed: int) -> Iterator[list[_Row]]:

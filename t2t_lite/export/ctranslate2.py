@@ -23,9 +23,9 @@ from t2t_lite.decoding.search import Search
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.perplexity import score_batch
 from t2t_lite.export import metadata
-from t2t_lite.export.folder import fresh_answer, new_version, random_lines, replacing
+from t2t_lite.export.folder import building, fresh_answer, new_version, publish, random_lines
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.problem import Problem, grammar_of
+from t2t_lite.problem import Problem, grammar_of, is_default
 from t2t_lite.run import Run
 from t2t_lite.translator import Translator
 
@@ -84,16 +84,18 @@ def export(
         extra_length=extra_length,
         n_best=None,
     )
-    target = new_version(export_dir, version)
+    new_version(export_dir, version)  # an error now rather than after the work
     with tf.device("CPU:0"):
         translator = run.translator(devices=["CPU:0"], xla=False)
     vocabularies = translator.vocabularies
-    about = metadata.metadata(run, translator.weights, vocabularies, search)
+    about = metadata.metadata(
+        run, translator.weights, vocabularies, search, metadata.CTRANSLATE2_FILE
+    )
     about |= _about(run.problem, vocabularies, search, quantization)
-    with replacing(target) as partial:
-        write(partial, translator.model, vocabularies, about)
-        _check(partial, translator, search, quantization)
-    return target
+    with building(export_dir) as folder:
+        write(folder, translator.model, vocabularies, about)
+        _check(folder, translator, search, quantization)
+        return publish(folder, export_dir, version)
 
 
 def _check_hparams(h: HParams) -> None:
@@ -124,21 +126,11 @@ def _about(
     problem: Problem, vocabularies: Vocabularies, search: Search, quantization: str | None
 ) -> dict:
     """What the metadata of this format say beside those of all."""
-    files = dict.fromkeys(("source", "target"), "vocab.model")
-    if not vocabularies.shared:
-        files = {side: f"vocab.{side}.model" for side in files}
-    python = type(problem).input_text is not Problem.input_text
+    python = not is_default(problem.input_text)
     return {
         "ctranslate2": ctranslate2.__version__,
         "quantization": quantization,
         "positions": POSITIONS,
-        "vocabularies": {
-            side: {"file": files[side], "size": vocabulary.size, "pad": PAD, "eos": EOS, "unk": UNK}
-            for side, vocabulary in (
-                ("source", vocabularies.source),
-                ("target", vocabularies.target),
-            )
-        },
         "input_text": "t2t_lite.export.metadata.problem(metadata).input_text(line)"
         if python
         else None,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_lite import __version__, registry
+from t2t_lite import __version__, records, registry
+from t2t_lite.data import vocabulary_files
 from t2t_lite.errors import UserError
 from t2t_lite.options import FilePath, options
-from t2t_lite.problem import Problem, is_identity
+from t2t_lite.problem import Problem, is_default
 
 if TYPE_CHECKING:  # clients read metadata without TensorFlow
     from t2t_lite.data.tokenizer import Vocabularies
@@ -19,15 +21,18 @@ if TYPE_CHECKING:  # clients read metadata without TensorFlow
 
 FILE = "assets.extra/metadata.json"  # TensorFlow Serving leaves that folder to its users
 CTRANSLATE2_FILE = "metadata.json"
+_ASSETS = {FILE: "assets", CTRANSLATE2_FILE: "."}  # where the vocabularies lie
+# The fields that are read here and by the server.
+_KINDS = {"problem": str, "options": dict, "output_text": str | None, "vocabularies": dict}
 # Score of a place among the N best that no hypothesis takes: the lowest float32, for want of -inf.
 NO_SCORE = -3.4028234663852886e38
 
 
-def metadata(run: Run, weights: Path, vocabularies: Vocabularies, search: Search) -> dict:
-    """The record of an export, ready for JSON."""
+def metadata(
+    run: Run, weights: Path, vocabularies: Vocabularies, search: Search, file: str = FILE
+) -> dict:
+    """The record of an export, ready for JSON, which becomes `file`: FILE or CTRANSLATE2_FILE."""
     import tensorflow as tf
-
-    from t2t_lite.data.tokenizer import EOS, PAD, UNK
 
     problem = run.problem
     return {
@@ -47,27 +52,52 @@ def metadata(run: Run, weights: Path, vocabularies: Vocabularies, search: Search
         # elsewhere at the end (Garg et al. 2019, https://arxiv.org/abs/1909.02074, and so it was in
         # `small` on Multi30k en-fr).
         "attention_layer": max(run.hparams.num_decoder_layers - 2, 0),
-        "vocabularies": {
-            side: {"size": vocabulary.size, "pad": PAD, "eos": EOS, "unk": UNK}
-            for side, vocabulary in (
-                ("source", vocabularies.source),
-                ("target", vocabularies.target),
-            )
-        },
+        "vocabularies": _vocabularies(vocabularies, _ASSETS[file]),
         # The model's text is not yet the user's where the problem says so.
         "output_text": None
-        if is_identity(problem.output_text)
+        if is_default(problem.output_text)
         else "t2t_lite.export.metadata.problem(metadata).output_text(text, line)",
     }
 
 
 def read(folder) -> dict:
-    """The metadata of DIR/<version>. Raises UserError where there is none."""
-    for name in FILE, CTRANSLATE2_FILE:
-        file = Path(folder) / name
+    """The metadata of DIR/<version>.
+
+    Raises UserError where there is none, and where a vocabulary is not that of the export.
+    """
+    for name, assets in _ASSETS.items():
+        file = Path(folder, name)
         if file.is_file():
-            return json.loads(file.read_text(encoding="utf-8"))
+            record = records.read(file)
+            records.check(record, _KINDS, file)
+            _check_vocabularies(record["vocabularies"].values(), Path(folder, assets), file)
+            return record
     raise UserError(f"{folder}: no export of t2t-exporter (no {FILE}, no {CTRANSLATE2_FILE})")
+
+
+def _vocabularies(vocabularies: Vocabularies, assets: str) -> dict:
+    """What the metadata say of both sides' vocabularies."""
+    from t2t_lite.data.tokenizer import EOS, PAD, UNK
+
+    about = {}
+    for side in "source", "target":
+        vocabulary = getattr(vocabularies, side)
+        name = "vocab.model" if vocabularies.shared else f"vocab.{side}.model"
+        digest = hashlib.sha256(vocabulary.proto).hexdigest()
+        about[side] = {"file": str(Path(assets, name)), "sha256": digest, "size": vocabulary.size}
+        about[side] |= {"pad": PAD, "eos": EOS, "unk": UNK}
+    return about
+
+
+def _check_vocabularies(sides: Iterable, assets: Path, file: Path) -> None:
+    kinds = {"file": str, "sha256": str}
+    stored = {}
+    for side in sides:
+        if isinstance(side, dict) and "sha256" in side:  # those of before have none
+            records.check(side, kinds, file)
+            stored[Path(side["file"]).name] = side["sha256"]
+    if stored:
+        vocabulary_files.check(assets, stored)
 
 
 def problem(metadata: dict, usr_dir: str | None = None) -> Problem:

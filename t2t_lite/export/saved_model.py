@@ -6,7 +6,6 @@ DIR/<version>/assets.extra/metadata.json    what was exported, and how it decode
 """
 
 import json
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import tensorflow as tf
 from t2t_lite.decoding.search import Search
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
-from t2t_lite.export.folder import fresh_answer, new_version, random_lines, replacing
+from t2t_lite.export.folder import building, fresh_answer, new_version, publish, random_lines
 from t2t_lite.export.signatures import Signatures
 from t2t_lite.problem import grammar_of
 from t2t_lite.quiet import native_stderr_silenced
@@ -58,14 +57,14 @@ def export(
         n_best=n_best,
         constrained=constrained and grammar_of(run.problem, run.vocabularies()) is not None,
     )
-    target = new_version(export_dir, version)
+    new_version(export_dir, version)  # an error now rather than after the work
     with tf.device("CPU:0"):
         translator = run.translator(devices=["CPU:0"], xla=False)
     about = metadata.metadata(run, translator.weights, translator.vocabularies, search)
-    with replacing(target) as partial:
-        write(partial, translator, search, about)
-        _check(partial, translator, search)
-    return target
+    with building(export_dir) as folder:
+        write(folder, translator, search, about)
+        _check(folder, translator, search)
+        return publish(folder, export_dir, version)
 
 
 def write(folder: Path, translator: Translator, search: Search, about: dict) -> None:
@@ -80,19 +79,11 @@ def write(folder: Path, translator: Translator, search: Search, about: dict) -> 
     module = tf.Module()
     module.weights = [variable.value for variable in translator.model.weights]
     module.tokenizers = [vocabularies.source.tokenizer, vocabularies.target.tokenizer]
-    with tempfile.TemporaryDirectory() as files, native_stderr_silenced():
-        vocabularies.save(files)
-        module.vocabularies = [
-            tf.saved_model.Asset(str(file)) for file in sorted(Path(files).iterdir())
-        ]
-        try:
-            tf.saved_model.save(module, str(folder), signatures=functions)
-        except (
-            tf.errors.PermissionDeniedError,
-            tf.errors.ResourceExhaustedError,
-            tf.errors.FailedPreconditionError,
-        ) as error:
-            raise UserError(f"--export_dir {folder.parent}: {error.message}") from None
+    files = folder.with_name("vocabularies")
+    vocabularies.save(files)
+    module.vocabularies = [tf.saved_model.Asset(str(file)) for file in sorted(files.iterdir())]
+    with native_stderr_silenced():
+        tf.saved_model.save(module, str(folder), signatures=functions)
     file = folder / metadata.FILE
     file.parent.mkdir()
     file.write_text(text + "\n", encoding="utf-8")

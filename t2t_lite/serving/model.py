@@ -1,6 +1,5 @@
 """An export as the server uses it: rows of JSON values in, rows of JSON values out."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,16 +12,18 @@ from tensorflow.core.protobuf import saved_model_pb2
 from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
+from t2t_lite.export.folder import version_of
 from t2t_lite.problem import Problem
 from t2t_lite.quiet import native_stderr_silenced
 
-_MODEL = "saved_model.pb"
+MODEL_FILE = "saved_model.pb"
+_PARTS = MODEL_FILE, "variables/variables.index", metadata.FILE
 # Characters, or ids, that fill a call of the model: 64 sentences, or a line of 2,000 words.
 _CALL = 16_000
 
 
 class ServedModel:
-    """The newest version of an export.
+    """One version of an export.
 
     Attributes:
         name: in the routes.
@@ -34,20 +35,16 @@ class ServedModel:
             the export says so.
     """
 
-    def __init__(self, export_dir, name: str | None = None, usr_dir: str | None = None):
-        """Loads DIR/<the largest version>, or DIR where it is a version itself.
+    def __init__(self, folder: Path, name: str, usr_dir: str | None = None):
+        """Loads the version in a folder.
 
-        `name` is by default that of the folder. Raises UserError where there is none, or what its
-        problem was registered by is missing.
+        Raises UserError where it is not whole, or what its problem was registered by is missing.
         """
-        folder = _newest(Path(export_dir).expanduser().resolve())
-        self.version = folder.name if folder.name.isdecimal() else "1"
-        self.name = name or (folder.parent if folder.name.isdecimal() else folder).name
-        if not re.fullmatch(r"[\w.-]+", self.name):
-            raise UserError(
-                f"--name={self.name!r}: expected letters, digits, dots and dashes only, "
-                "since it stands in URLs"
-            )
+        for part in _PARTS:
+            if not (folder / part).is_file() or not (folder / part).stat().st_size:
+                raise UserError(f"{folder}: no {part}; expected what t2t-exporter wrote, whole")
+        self.name = name
+        self.version = "1" if version_of(folder.name) is None else folder.name
         self.metadata = metadata.read(folder)
         self.vocabularies = Vocabularies.load(folder / "assets")
         in_python = self.metadata["output_text"] is not None
@@ -59,9 +56,11 @@ class ServedModel:
         try:
             with native_stderr_silenced():
                 self._model = tf.saved_model.load(folder)
-            saved = saved_model_pb2.SavedModel.FromString((folder / _MODEL).read_bytes())
+            saved = saved_model_pb2.SavedModel.FromString((folder / MODEL_FILE).read_bytes())
+            self.warm_up()
         except Exception as error:  # TensorFlow has many for a broken file
-            raise UserError(f"{folder} does not load: {type(error).__name__}: {error}") from None
+            text = " ".join(str(error).split())
+            raise UserError(f"{folder}: does not load: {type(error).__name__}: {text}") from None
         self.signatures = {
             name: MessageToDict(
                 saved.meta_graphs[0].signature_def[name],
@@ -70,6 +69,10 @@ class ServedModel:
             )
             for name in sorted(self._model.signatures)
         }
+
+    def warm_up(self) -> None:
+        """Makes a first call, which takes longer than those after it."""
+        self("serving_default", [{"text": "The first call takes longer."}])
 
     def weight(self, signature: str, row: dict) -> float:
         """The part of a call that a row takes, see `Batcher`."""
@@ -137,18 +140,6 @@ class ServedModel:
             if line.strip()
             else text
         )
-
-
-def _newest(folder: Path) -> Path:
-    """The version of an export with the largest number. Raises UserError where there is none."""
-    if (folder / _MODEL).is_file():
-        return folder
-    versions = [file.parent for file in folder.glob(f"*/{_MODEL}") if file.parent.name.isdecimal()]
-    if not versions:
-        near = [str(file.parents[1]) for file in sorted(folder.parent.glob(f"*/*/{_MODEL}"))[:3]]
-        nearest = f"; nearest: {', '.join(near)}" if near else ""
-        raise UserError(f"--export_dir {folder}: no export there (no <version>/{_MODEL}){nearest}")
-    return max(versions, key=lambda version: int(version.name))
 
 
 def _tensor(column: list) -> tf.Tensor:

@@ -39,7 +39,10 @@ def test_mistakes_are_one_line_and_write_nothing(command, refusal, tmp_path):
     file.touch()
     for flags, message in [
         (["--version", "4"], f"--version=4: {folder / '4'} exists; the next free one is 5"),
-        (["--version", "0"], "--version=0: expected at least 1; the next free one is 5"),
+        (
+            ["--version", "0"],
+            "--version=0: expected 1 to 9223372036854775807; the next free one is 5",
+        ),
         (["--version", "new"], "--version: invalid int value: 'new'"),
         (["--beam_size", "0"], "beam_size=0: expected at least 1"),
         (["--beam_size", "2", "--n_best", "3"], "n_best=3: expected at most beam_size=2"),

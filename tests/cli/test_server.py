@@ -6,6 +6,7 @@ And how it starts and ends.
 import contextlib
 import http.client
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -252,6 +253,53 @@ def test_what_is_unanswered_in_the_end_is_told_so(export):
         assert process.wait(15) == 0
 
 
+@pytest.mark.thorough
+def test_a_new_version_while_serving_loses_no_request(export, tmp_path):
+    """It is copied in bit by bit; the one before answers until it can be served, and in between."""
+    folder = tmp_path / "numbers"
+    shutil.copytree(export / "1", folder / "1")
+    (folder / "3").mkdir()  # which is broken
+    answers, lost, stop = [], [], threading.Event()
+
+    def hammer(port):
+        client = Client(port)
+        while not stop.is_set():
+            try:
+                answers.append(client.predict(LINES[:1])[0])
+            except (OSError, http.client.HTTPException, AssertionError) as error:
+                lost.append(error)
+                return
+
+    with started(folder, "--poll_seconds", 0.1, first="skipped") as (process, port):
+        threads = [threading.Thread(target=hammer, args=(port,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        shutil.copytree(export / "1", tmp_path / "2")
+        for file in sorted((tmp_path / "2").rglob("*"), reverse=True):
+            if file.is_file():
+                target = folder / "2" / file.relative_to(tmp_path / "2")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, target)
+        said = []
+        while "version 1 is released\n" not in said:
+            said.append(process.stderr.readline())
+        stop.set()
+        for thread in threads:
+            thread.join()
+        client = Client(port)
+        client.connection.request("GET", "/v1/models/numbers")
+        status = json.loads(client.connection.getresponse().read())["model_version_status"]
+    assert said[-3:] == [
+        f"loading {folder}/2\n",
+        "serving numbers version 2 instead of 1\n",
+        "version 1 is released\n",
+    ]
+    assert [(about["version"], about["state"]) for about in status] == [
+        ("3", "END"), ("2", "AVAILABLE"), ("1", "END"),
+    ]  # fmt: skip
+    assert lost == [] and len(answers) > 3 and equal(answers, answers[:1] * len(answers))
+
+
 def test_a_port_in_use_is_one_line(port, export):
     result = subprocess.run(
         [*COMMAND, "--export_dir", str(export), "--port", str(port)], capture_output=True, text=True
@@ -273,6 +321,11 @@ def test_mistakes_are_one_line(refusal, export, tmp_path):
             ["--export_dir", export, "--name", "a b"],
             "--name='a b': expected letters, digits, dots and dashes only",
         ),
+        (
+            ["--export_dir", export, "--poll_seconds", "-1"],
+            "--poll_seconds=-1: expected at least 0",
+        ),
+        (["--export_dir", export, "--poll_seconds", "nan"], "--poll_seconds=nan: expected at"),
         (["--export_dir", export, "--port", "70000"], "--port=70000: expected 0 to 65535"),
         (["--export_dir", export, "--host", "192.0.2.1"], "--host 192.0.2.1 --port 8501: "),
         (["--export_dir", export, "--max_lines", "0"], "--max_lines=0: expected more than 0"),

@@ -7,6 +7,7 @@ import builtins
 import dataclasses
 import importlib
 import json
+import shutil
 import subprocess
 import sys
 
@@ -128,6 +129,15 @@ def test_metadata_and_vocabulary_travel_along(folder, run):
     assert {path.name for path in folder.iterdir()} == {
         "model.bin", "config.json", "shared_vocabulary.json", "vocab.model", "metadata.json"
     }  # fmt: skip
+
+
+def test_a_vocabulary_that_was_replaced_is_noticed(folder, tmp_path):
+    """In the folder itself, where the metadata of this format say that it lies."""
+    copy = shutil.copytree(folder, tmp_path / "1")
+    file = copy / metadata.read(copy)["vocabularies"]["target"]["file"]
+    file.write_bytes(file.read_bytes()[::-1])
+    with pytest.raises(UserError, match=f"{file}: had other contents when {copy} was made"):
+        metadata.read(copy)
 
 
 @pytest.mark.thorough

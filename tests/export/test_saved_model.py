@@ -96,12 +96,12 @@ def test_a_difference_leaves_nothing(run, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(run, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_nothing(run, tmp_path, monkeypatch):
     def full(*arguments, **options):
         raise tf.errors.ResourceExhaustedError(None, None, "no space left")
 
     monkeypatch.setattr(tf.saved_model, "save", full)
-    with pytest.raises(UserError, match=f"^--export_dir {tmp_path}/new: no space left$"):
+    with pytest.raises(tf.errors.ResourceExhaustedError):  # one line of any command
         saved_model.export(run, tmp_path / "new", beam_size=1)
     assert list(tmp_path.iterdir()) == []
 

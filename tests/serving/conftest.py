@@ -8,10 +8,10 @@ from t2t_lite.serving.model import ServedModel
 @pytest.fixture(scope="session")
 def translator(translator_export):
     """(its run, its ServedModel)."""
-    return translator_export.run, ServedModel(translator_export.folder)
+    return translator_export.run, ServedModel(translator_export.folder / "1", "numbers")
 
 
 @pytest.fixture(scope="session")
 def parser(parser_export):
     """(its run, its ServedModel)."""
-    return parser_export.run, ServedModel(parser_export.folder)
+    return parser_export.run, ServedModel(parser_export.folder / "1", "parser")

@@ -5,7 +5,9 @@ import base64
 import dataclasses
 import json
 import re
+import shutil
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -511,7 +513,7 @@ def test_a_client_that_has_gone_costs_no_work(held):
         )
         await asyncio.to_thread(model.begun.wait, 20)
         gone = await ask(client.app, "POST", path, body, stays=False)
-        assert gone.status == 499 and client.service._batcher.waiting == 0
+        assert gone.status == 499 and client.service._served.batcher.waiting == 0
         model.free.set()
         return await first
 
@@ -627,23 +629,86 @@ def test_limits_that_contradict_each_other():
         Limits(timeout=0)
 
 
-def test_which_export_is_served(translator, tmp_path):
-    export = translator[0].path.parent / "numbers"
-    for version in ("2", "10", "11.partial", "notes"):
-        (tmp_path / "several" / version).mkdir(parents=True)
-    (tmp_path / "several" / "2").rmdir()
-    (tmp_path / "several" / "2").symlink_to(export / "1")
-    model = ServedModel(tmp_path / "several")
-    assert (model.name, model.version) == ("several", "2")
-    model = ServedModel(export / "1", "other")
-    assert (model.name, model.version) == ("other", "1")
-    for folder, name, message in [
-        (tmp_path, None, f"--export_dir {tmp_path}: no export there"),
-        (export.parent / "number", None, f"no export there .*; nearest: .*{export}"),
-        (export, "a/b", "--name='a/b': expected letters, digits, dots and dashes only"),
+class Version2:
+    """The same model as another version."""
+
+    version = "2"
+
+    def __init__(self, model):
+        self._model = model
+
+    def __getattr__(self, name):
+        return getattr(self._model, name)
+
+    def __call__(self, signature, rows):
+        return [{**row, "text": "of version 2"} for row in self._model(signature, rows)]
+
+
+def test_another_version_while_requests_wait_for_the_one_before(held):
+    """They get its answers; new ones get the other's, which is the only one with a route then."""
+    client, model = held
+    said = []
+    client.service._log = said.append
+    root = client.model
+
+    async def switched():
+        body = json.dumps({"instances": ["a slow train"]}).encode()
+        waiting = asyncio.create_task(ask(client.app, "POST", f"{root}/versions/1:predict", body))
+        await asyncio.to_thread(model.begun.wait, 20)
+        client.service.switch(Version2(model._model))
+        during = await ask(client.app, "GET", root, b"")
+        new = await ask(client.app, "POST", f"{root}:predict", body)
+        named = await ask(client.app, "POST", f"{root}/versions/2:predict", body)
+        gone = await ask(client.app, "POST", f"{root}/versions/1:predict", body)
+        model.free.set()
+        return await waiting, during, new, named, gone
+
+    old, during, new, named, gone = client.runner.run(switched())
+    assert old.status == 200 and old.json["predictions"][0]["text"] != "of version 2"
+    for answer in new, named:
+        assert answer.json["predictions"][0]["text"] == "of version 2"
+    assert gone.status == 404 and f"{root}/versions/2:predict" in gone.json["error"]
+
+    def states(answer):
+        return [(v["version"], v["state"]) for v in answer.json["model_version_status"]]
+
+    assert states(during) == [("2", "AVAILABLE"), ("1", "UNLOADING")]
+    assert states(client.get(root)) == [("2", "AVAILABLE"), ("1", "END")]
+    assert states(client.get(f"{root}/versions/2")) == [("2", "AVAILABLE")]
+    assert client.get(f"{root}/metadata").json["model_spec"]["version"] == "2"
+    assert said == ["serving numbers version 2 instead of 1", "version 1 is released"]
+
+
+def test_a_version_without_requests_is_released_at_once(translator):
+    said = []
+    client = Client(Service(translator[1], Limits(), log=said.append))
+    client.predict(instances=["roofs"])
+    batcher = weakref.ref(client.service._served.batcher)
+    client.service.switch(Version2(translator[1]))
+    assert said[1:] == ["version 1 is released"] and batcher() is None
+    assert client.predict(instances=["roofs"])[0]["text"] == "of version 2"
+    client.runner.close()
+
+
+def test_a_version_that_is_not_whole(translator_export, tmp_path):
+    for part, content in [
+        ("saved_model.pb", b""),
+        ("saved_model.pb", None),
+        ("variables", None),
+        ("variables/variables.index", None),
+        ("assets.extra", None),
+        ("assets/vocab.model", None),
+        ("variables/variables.data-00000-of-00001", b"short"),
+        ("saved_model.pb", b"not a model"),
     ]:
-        with pytest.raises(UserError, match=message):
-            ServedModel(folder, name)
-    (tmp_path / "several" / "10" / "saved_model.pb").write_bytes(b"not a model")
-    with pytest.raises(UserError, match="10: no export of t2t-exporter"):
-        ServedModel(tmp_path / "several")
+        folder = shutil.copytree(translator_export.folder / "1", tmp_path / "1")
+        if content is not None:
+            (folder / part).write_bytes(content)
+        elif (folder / part).is_dir():
+            shutil.rmtree(folder / part)
+        else:
+            (folder / part).unlink()
+        with pytest.raises(UserError, match=str(folder)) as error:
+            ServedModel(folder, "numbers")
+        assert "\n" not in str(error.value)
+        shutil.rmtree(folder)
