@@ -123,7 +123,7 @@ def test_goes_on_from_any_position(batches, monkeypatch, sampling):
     """The very same batches as without an end between them, from 20 random places."""
     monkeypatch.setattr(encoding, "_CHUNK", 64)
     batches = functools.partial(batches, subword_sampling=sampling)
-    whole = list(itertools.islice(batches(), 2 * len(epoch_of(batches())) + 3))
+    whole = list(itertools.islice(batches(), 3 * len(epoch_of(batches())) + 9))
     places = [*np.random.default_rng(1).choice(len(whole) - 9, 17, replace=False)]
     ends = [place for place, batch in enumerate(whole[:-9]) if batch.position.place == 500]
     for place in [0, ends[0], ends[-1], *places]:
