@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from t2t_lite.data.sources import SPLITS, MissingSplit, Source
+from t2t_lite.data.sources import SPLITS, MissingSplit, Mixture, Source, weighted
 from t2t_lite.errors import UserError, unknown
 from t2t_lite.evaluation.metrics import Bracketing
 from t2t_lite.options import FilePath
 from t2t_lite.problem import Decoding, Problem
 from t2t_lite.registry import register_problem
-from t2t_lite.trees.treebank import Mixed, TreebankFiles, holds_trees
+from t2t_lite.trees.treebank import GoldAndSilver, TreebankFiles, holds_trees
 
 # Only the spaces of ASCII separate words: treebanks have U+00A0 inside tokens.
 _BLANKS = r"[ \t\r\n\f\v]+"
@@ -29,9 +29,12 @@ class ParsingProblem(Problem):
     tags: Literal["normalised", "kept"] = "normalised"  # a word is XX (Vinyals et al.) or its tag
     closing: Literal["labelled", "plain"] = "labelled"  # `)NP` closes `(NP` (Vinyals), or `)` any
     skip_bad_trees: bool = False  # leave out and count broken trees instead of stopping
-    silver: tuple[FilePath, ...] | None = None  # automatically parsed trees to train on too
-    # The side that ends first starts anew.
-    silver_per_gold: int = 10  # silver trees before each gold one
+    silver: tuple[tuple[FilePath, ...], ...] | None = (
+        None  # automatically parsed trees to train on too; FILE@2: twice as often; repeatable
+    )
+    silver_per_gold: int = (
+        10  # silver trees to each gold one; an epoch holds all of both, the fewer more than once
+    )
 
     # Separate, since the two sides share no symbol: words are split into sub-words, tree symbols
     # never are, and a softmax over the hundred or so of them costs a hundredth of one over the
@@ -55,11 +58,20 @@ class ParsingProblem(Problem):
         """The gold trees of `split`, in training among the silver ones."""
         if split not in SPLITS:
             raise unknown("split", split, SPLITS)
+        gold = self.gold(split)
         if split != "train" or not self.silver:
-            return self.gold(split)
-        return Mixed(
-            self.gold(split), TreebankFiles(self.silver, self.skip_bad_trees), self.silver_per_gold
+            return gold
+        golds, weights = (
+            (gold.sources, gold.weights) if isinstance(gold, Mixture) else ([gold], [1])
         )
+        silver, silver_weights = self._trees("silver", self.silver)
+        return GoldAndSilver(golds, silver, [*weights, *silver_weights], self.silver_per_gold)
+
+    def _trees(self, flag: str, groups) -> tuple[list[Source], list[float]]:
+        """The sources of a flag's groups of paths, and their weights."""
+        groups = [weighted(flag, group) for group in groups]
+        sources = [TreebankFiles(paths, self.skip_bad_trees) for paths, _ in groups]
+        return sources, [weight for _, weight in groups]
 
     @property
     def linearization(self):
@@ -69,11 +81,11 @@ class ParsingProblem(Problem):
         return Linearization(self.tags, self.closing)
 
     def input_text(self, line):
-        """The words, with brackets escaped as treebanks do."""
-        from t2t_lite.trees.reader import escape
+        """The words, brackets escaped as in treebanks, `/` and `*` not."""
+        from t2t_lite.trees.reader import escape, unescape
 
         # U+2581 is the vocabulary's mark of a space: a word that holds it would count as two.
-        return " ".join(map(escape, words(line))).replace("\u2581", "_")
+        return escape(unescape(" ".join(words(line)))).replace("\u2581", "_")
 
     def input_text_in_graph(self, lines):
         """What `input_text` does, as graph operations."""
@@ -84,6 +96,7 @@ class ParsingProblem(Problem):
         lines = tf.strings.regex_replace(lines, _BLANKS, " ")
         for pattern, text in (
             (r"\A | \z", ""),
+            (r"\\+([/*])", r"\1"),
             ("\u2581", "_"),
             *((re.escape(bracket), escape(bracket)) for bracket in "()[]{}"),
         ):
@@ -108,9 +121,11 @@ class ParsingProblem(Problem):
         None if that is nothing.
         """
         from t2t_lite.trees.cleaning import clean
+        from t2t_lite.trees.corpussearch import penn_style
         from t2t_lite.trees.reader import parse_tree
 
-        return clean(parse_tree(reference)) if reference.strip() else None
+        trees = [parse_tree(reference)] if reference.strip() else []
+        return next((clean(tree) for tree, _ in penn_style(trees)), None)
 
     def output_text(self, text, line):
         """The tree of the model's symbols over exactly the line's words, repaired if need be."""
@@ -119,9 +134,10 @@ class ParsingProblem(Problem):
         return format_tree(self._parse(text, line).tree)
 
     def output_details(self, text, line):
-        """`well_formed`, of what the model wrote, and `repairs`."""
+        """`well_formed`, of what the model wrote, `repairs`, and the `words` as they were given."""
         repairs = self._parse(text, line).repairs
-        return {"well_formed": not repairs, "repairs": repairs}
+        # In the tree `(` is -LRB-, and so is -LRB-.
+        return {"well_formed": not repairs, "repairs": repairs, "words": words(line)}
 
     def _parse(self, text: str, line: str):
         return self.linearization.tree(text.split(), words(line))
@@ -159,10 +175,11 @@ class ParsingProblem(Problem):
         )
 
     def tokenize(self, line):
-        """The words of raw text by the Penn Treebank's rules."""
-        from nltk.tokenize import TreebankWordTokenizer
+        """The words of raw text by the Penn Treebank's rules (`trees.tokenization`)."""
+        from t2t_lite.trees.reader import escape
+        from t2t_lite.trees.tokenization import tokenize
 
-        return " ".join(TreebankWordTokenizer().tokenize(line, convert_parentheses=True))
+        return escape(" ".join(tokenize(line)))
 
     def pretty(self, text):
         """The tree in lines of Unicode."""
@@ -224,7 +241,9 @@ class WsjParsingSemisup(WsjParsing):
 class Treebank(ParsingProblem):
     """Your own trees in Penn Treebank style: --train FILE ... --dev FILE ..., files or folders."""
 
-    train: tuple[FilePath, ...] | None = None  # files or folders of trees to train on
+    train: tuple[tuple[FilePath, ...], ...] | None = (
+        None  # files or folders of trees to train on; FILE@2: twice an epoch; repeatable
+    )
     dev: tuple[FilePath, ...] | None = None  # files or folders of trees to choose checkpoints by
     test: tuple[FilePath, ...] | None = None  # files or folders of trees for t2t-eval
     tags: Literal["normalised", "kept"] = "kept"
@@ -239,7 +258,10 @@ class Treebank(ParsingProblem):
             raise MissingSplit(
                 f"{self.name} has no {split} split; give --{split} with files or folders of trees"
             )
-        return TreebankFiles(getattr(self, split), self.skip_bad_trees)
+        if split != "train":
+            return TreebankFiles(getattr(self, split), self.skip_bad_trees)
+        sources, weights = self._trees("train", self.train)
+        return sources[0] if weights == [1] else Mixture(sources, weights)
 
 
 def _wsj_sections(raw_dir: Path, sections: Iterable[int]) -> list[Path]:

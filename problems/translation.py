@@ -1,20 +1,22 @@
 """Translation: the base class of every language pair, and the corpora known by name."""
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import ClassVar
 
-from t2t_lite.data.cleaning import Cleaned
+from t2t_lite.data.cleaning import cleaned
 from t2t_lite.data.sources import (
-    DATA_DIR,
     SPLITS,
     MissingSplit,
+    Mixture,
     Reversed,
     Source,
     TextFiles,
-    TfdsTranslation,
     TsvFile,
+    weighted,
 )
+from t2t_lite.data.tfds import TfdsTranslation
 from t2t_lite.errors import UserError, unknown
 from t2t_lite.files import nearest_files
 from t2t_lite.options import FilePath
@@ -31,11 +33,19 @@ class TranslationProblem(Problem):
     """
 
     reverse: bool = False  # from the target language to the source language
-    max_length_ratio: float | None = None  # drop training pairs if one side has X times the words
+    max_length_ratio: float | None = (
+        None  # leave out training pairs if one side has X times the words
+    )
     drop_duplicates: bool = False  # of equal training pairs only the first is kept
 
     source_language: ClassVar[str] = ""
     target_language: ClassVar[str] = ""
+
+    def __post_init__(self):
+        super().__post_init__()
+        ratio = self.max_length_ratio
+        if ratio is not None and not 1 <= ratio < math.inf:
+            raise UserError(f"--max_length_ratio={ratio:g}: expected a number of at least 1")
 
     @classmethod
     def variants(cls):
@@ -56,10 +66,11 @@ class TranslationProblem(Problem):
         if split not in SPLITS:
             raise unknown("split", split, SPLITS)
         source = self.corpus(split)
-        if split == "train" and (self.max_length_ratio is not None or self.drop_duplicates):
-            folder = Path(self.data_dir or DATA_DIR)
-            source = Cleaned(source, self.max_length_ratio, self.drop_duplicates, folder)
-        return Reversed(source) if self.reverse else source
+        if split == "train":
+            source = source.each(
+                lambda corpus: cleaned(corpus, self.max_length_ratio, self.drop_duplicates)
+            )
+        return source.each(Reversed) if self.reverse else source
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,7 +110,9 @@ class Multi30kEnfr(Multi30k):
 class TextPairs(TranslationProblem):
     """Your own text: --train corpus.en corpus.de --dev dev.en dev.de, or tab-separated pairs."""
 
-    train: tuple[FilePath, ...] | None = None  # one TSV file or two line-aligned ones, or .gz
+    train: tuple[tuple[FilePath, ...], ...] | None = (
+        None  # one TSV file or two line-aligned ones; FILE@2: twice an epoch; repeatable
+    )
     dev: tuple[FilePath, ...] | None = None  # likewise, to choose checkpoints by
     test: tuple[FilePath, ...] | None = None  # likewise, for t2t-eval
 
@@ -107,20 +120,33 @@ class TextPairs(TranslationProblem):
         super().__post_init__()
         for split in SPLITS:
             paths = getattr(self, split)
-            if paths is not None and len(paths) not in (1, 2):
-                raise UserError(
-                    f"--{split} {' '.join(paths)}: expected one TSV file or two line-aligned files"
-                )
+            if paths is None:
+                continue
+            for group in (paths or [()]) if split == "train" else [paths]:
+                if len(group) not in (1, 2):
+                    raise UserError(
+                        f"--{split} {' '.join(group)}: expected one TSV file or two line-aligned "
+                        "files"
+                    )
 
     def corpus(self, split):
-        """The files or the data set of `split`."""
+        """The files of `split`."""
         paths = getattr(self, split)
-        if paths is None:
+        if not paths:
             raise MissingSplit(
                 f"{self.name} has no {split} split; give --{split} with one TSV file or two text "
                 "files"
             )
-        return TsvFile(*paths) if len(paths) == 1 else TextFiles(*paths)
+        if split != "train":
+            return _files(paths)
+        groups = [weighted("train", group) for group in paths]
+        sources = [_files(group) for group, _ in groups]
+        weights = [weight for _, weight in groups]
+        return sources[0] if weights == [1] else Mixture(sources, weights)
+
+
+def _files(paths: tuple[str, ...]) -> Source:
+    return TsvFile(*paths) if len(paths) == 1 else TextFiles(*paths)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

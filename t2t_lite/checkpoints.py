@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from t2t_lite.config import HParams
@@ -110,12 +110,24 @@ def arrays(variables: Mapping[str, tf.Variable]) -> dict[str, np.ndarray]:
 
 
 def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None:
-    """Writes a safetensors file, whole or not at all; `about` is JSON beside the arrays."""
+    """Writes a safetensors file, whole or not at all; `about` is JSON beside the arrays.
+
+    Raises OSError where the disk is full, or the file cannot be written for another reason.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     partial.unlink(missing_ok=True)  # a link would be followed
-    save_file(values, partial, metadata={"about": json.dumps(about)})
-    os.replace(partial, path)
+    try:
+        partial.touch()
+        mode = partial.stat().st_mode  # safetensors makes a file that only its owner may read
+        save_file(values, partial, metadata={"about": json.dumps(about)})
+        partial.chmod(mode)
+        os.replace(partial, path)
+    except SafetensorError as error:
+        partial.unlink(missing_ok=True)
+        if not (found := re.search(r"os error (\d+)", str(error))):
+            raise
+        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
 
 
 def read_about(path: Path) -> dict:

@@ -1,6 +1,7 @@
-"""What a user did wrong, said in one line."""
+"""What a user did wrong, or the machine refused, said in one line."""
 
 import difflib
+import sys
 from collections.abc import Iterable
 
 
@@ -18,3 +19,26 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> UserError:
     if not near:
         return UserError(f"unknown {kind} {name!r}: none is registered")
     return UserError(f"unknown {kind} {name!r}; nearest: {', '.join(near)}")
+
+
+def machine_errors() -> tuple[type[Exception], ...]:
+    """The exceptions that no program can prevent: a full disk, no memory, names that are no text.
+
+    TensorFlow's are among them where it is imported.
+    """
+    tensorflow = sys.modules.get("tensorflow")
+    names = "ResourceExhausted", "PermissionDenied", "NotFound", "DataLoss", "Unknown"
+    theirs = [getattr(tensorflow.errors, f"{name}Error") for name in names if tensorflow]
+    return OSError, MemoryError, UnicodeError, *theirs
+
+
+def reason(error: Exception) -> str:
+    """One line for one of `machine_errors`: the file, where it is known, and what is wrong."""
+    if isinstance(error, OSError) and error.strerror:
+        place = "" if error.filename is None else f"{error.filename}: "
+        return place + error.strerror
+    if isinstance(error, MemoryError):
+        return " ".join(["out of memory", *map(str, error.args)])
+    if isinstance(error, UnicodeError) and len(error.args) == 5:
+        return f"{error.object!r:.80}: {error.reason}"
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

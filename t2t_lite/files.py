@@ -1,32 +1,20 @@
-"""Files: written whole or not at all, read as lines of UTF-8, and named in errors."""
+"""Files to read: as bytes, as lines of UTF-8, and named in errors."""
 
 import contextlib
 import difflib
 import gzip
+import hashlib
+import io
+import itertools
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from t2t_lite.errors import UserError
 
-
-@contextlib.contextmanager
-def replacing(path, mode: str = "w") -> Iterator[IO]:
-    """Opens a temporary file beside `path`, renamed to it when the block ends without an error.
-
-    Text is UTF-8 with line ends as written. Folders are made where they are missing.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
-    try:
-        with open(partial, mode, **text) as file:
-            yield file
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+_GZIP, _BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # no UTF-8 begins with the first
 
 
 def missing_file(path: Path) -> UserError:
@@ -44,34 +32,180 @@ def nearest_files(folder: Path, name: str) -> str:
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether a file is read as gzip, which its name says."""
+    """Whether a file is gzip, as its name says."""
     return path.suffix == ".gz"
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, plain or `.gz`.
+def is_regular(path) -> bool:
+    """Whether a file may be read twice: not stdin (`-`), a pipe, a device or an open descriptor."""
+    return descriptor(path) is None and os.path.isfile(path)
+
+
+def descriptor(path) -> int | None:
+    """The number of the open file that a path names: `-`, /dev/stdin, /dev/fd/N, links to them.
+
+    Such a name is not to be opened: that begins at the start of a file that others share, and
+    empties one that is written to.
+    """
+    if str(path) == "-":
+        return 0
+    path = os.path.abspath(path)
+    for _ in range(40):  # links to links, at most
+        folder, name = os.path.split(path)
+        if os.path.realpath(folder) == os.path.realpath("/dev/fd") and name.isdecimal():
+            return int(name)
+        if not os.path.islink(path):
+            return None
+        path = os.path.abspath(os.path.join(folder, os.readlink(path)))
+    return None
+
+
+def open_bytes(path) -> BinaryIO:
+    """Opens a file of any kind for reading, `-` being stdin; `reading` says more.
+
+    What gzip has compressed, in one member or several, is read as what it holds, by its first
+    bytes. A byte-order mark of UTF-8 at the start is left out. A regular file can be sought in.
+
+    Raises UserError for what is not there, for a folder, and for what may not be read.
+    """
+    regular = is_regular(path)
+    file = _open(path)
+    compressed, file = _begins_with(file, _GZIP, regular)
+    if compressed:
+        file = _Gunzipped(fileobj=file)
+    marked, file = _begins_with(file, _BYTE_ORDER_MARK, regular)
+    if marked:
+        file.read(len(_BYTE_ORDER_MARK))
+    return file
+
+
+@contextlib.contextmanager
+def reading(path) -> Iterator[BinaryIO]:
+    """`open_bytes`, closed when the block ends.
+
+    Raises UserError for gzip that is broken. An OSError while reading names the file.
+    """
+    try:
+        with open_bytes(path) as file:
+            yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{named(path)}: cannot be read ({error}); expected whole gzip") from None
+    except OSError as error:
+        error.filename = error.filename or named(path)
+        raise
+
+
+def named(path) -> str:
+    """A path in a message: `-` is stdin."""
+    return "stdin" if str(path) == "-" else str(path)
+
+
+class _Gunzipped(gzip.GzipFile):
+    """A GzipFile that closes the file that it reads."""
+
+    def close(self):
+        file = self.fileobj
+        super().close()
+        if file:
+            file.close()
+
+
+class _Again(io.RawIOBase):
+    """A stream whose beginning was read, to be read again from there."""
+
+    def __init__(self, beginning: bytes, rest: BinaryIO):
+        self._beginning, self._rest = beginning, rest
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        part = self._beginning[: len(buffer)] or self._rest.read1(len(buffer))
+        self._beginning = self._beginning[len(part) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self):
+        self._rest.close()
+        super().close()
+
+
+def _open(path) -> BinaryIO:
+    number = descriptor(path)
+    try:
+        return open(path, "rb") if number is None else open(os.dup(number), "rb")
+    except (FileNotFoundError, NotADirectoryError):
+        raise missing_file(Path(path)) from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: a folder; expected a file") from None
+    except OSError as error:
+        raise UserError(f"{named(path)}: cannot be read ({error.strerror})") from None
+
+
+def _begins_with(file: BinaryIO, mark: bytes, seekable: bool) -> tuple[bool, BinaryIO]:
+    """Whether a file begins with `mark`, and the file at its beginning."""
+    head = file.read(len(mark))
+    if seekable:
+        file.seek(0)
+    else:
+        file = io.BufferedReader(_Again(head, file))
+    return head == mark, file
+
+
+def read_lines(path) -> Iterator[str]:
+    """The lines of a text file as `open_bytes` and `decode_lines` read it.
 
     Raises UserError for a file that is missing or broken, and for what is not UTF-8, by its line.
     """
-    if not path.is_file():
-        raise missing_file(path)
-    try:
-        with gzip.open(path) if is_gzip(path) else open(path, "rb") as file:
-            yield from decode_lines(file, str(path))
-    except (OSError, EOFError) as error:
-        raise UserError(
-            f"{path}: cannot be read ({error}); expected {'gzip' if is_gzip(path) else 'text'}"
-        ) from None
+    with reading(path) as file:
+        yield from decode_lines(file, named(path))
 
 
-def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Lines of UTF-8 bytes as text. Only LF ends a line, CR is never part of one.
+def aligned_lines(*paths) -> Iterator[tuple[str, ...]]:
+    """The lines of text files side by side, each file read once.
+
+    Raises UserError where one has more lines than another, naming all their numbers.
+    """
+    check_read_once(*paths)
+    ended, count = object(), 0
+    files = [read_lines(path) for path in paths]
+    for row in itertools.zip_longest(*files, fillvalue=ended):
+        if ended in row:
+            counts = [
+                f"{named(path)} has {count + (line is not ended) + sum(1 for _ in file):,}"
+                for path, line, file in zip(paths, row, files)
+            ]
+            raise UserError(
+                f"unequal line counts: {', '.join(counts)}; expected line-aligned files"
+            )
+        count += 1
+        yield row
+
+
+def check_read_once(*paths) -> None:
+    """Raises UserError where two of the paths are the same pipe, device or open descriptor."""
+    seen = set()
+    for path in itertools.filterfalse(is_regular, paths):
+        number = descriptor(path)
+        key = os.path.realpath(path) if number is None else number
+        if key in seen:
+            raise UserError(f"{named(path)} given twice; it can be read only once")
+        seen.add(key)
+
+
+def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
+    """Lines of UTF-8 bytes as text. LF ends a line, or CR LF; any other CR is text.
+
+    Args:
+        lines: each with its LF; the last one may lack it.
+        name: of the file, in errors.
+        first: the number of the first line, likewise.
 
     Raises UserError for what is not UTF-8: `name`, the number of the line, and the byte.
     """
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines, first):
         try:
-            yield line.rstrip(b"\n").replace(b"\r", b"").decode()
+            yield (line[:-1].removesuffix(b"\r") if line.endswith(b"\n") else line).decode()
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{name}:{number}: byte 0x{line[error.start]:02x} at position {error.start + 1} "
@@ -79,9 +213,25 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
             ) from None
 
 
+def without_mark(line: bytes) -> bytes:
+    """The first line of a stream without its byte-order mark, if any."""
+    return line.removeprefix(_BYTE_ORDER_MARK)
+
+
+def digest_of(path) -> str:
+    """32 hexadecimal digits of what a regular file holds."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
 def file_identity(path: Path) -> str:
-    """A text that changes when the file does. Raises UserError for a missing one."""
-    if not path.is_file():
-        raise missing_file(path)
+    """A text that changes when the file does; of what is no regular file, its name alone.
+
+    Raises UserError for a missing one.
+    """
+    if not is_regular(path):
+        if descriptor(path) is None and not path.exists():
+            raise missing_file(path)
+        return str(path)
     status = path.stat()
     return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"

@@ -6,6 +6,7 @@ what `--help` says:
     min_words: int = 1  # training pairs with fewer words on either side are left out
     tags: Literal["kept", "normalised"] = "kept"  # what a word is
     train: tuple[FilePath, ...] | None = None  # files to train on
+    silver: tuple[tuple[FilePath, ...], ...] | None = None  # the same, each time the flag is given
 """
 
 import argparse
@@ -37,6 +38,7 @@ class Option:
         name: of the field.
         kind: int, float, str, bool or FilePath, of a value.
         many: whether it is a tuple of such values.
+        repeatable: whether it is a tuple of such tuples, one each time that the flag is given.
         nullable: whether it may be None.
         choices: all values there are; empty: any.
         default: dataclasses.MISSING where it has to be given.
@@ -46,6 +48,7 @@ class Option:
     name: str
     kind: Any
     many: bool
+    repeatable: bool
     nullable: bool
     choices: tuple
     default: Any
@@ -78,7 +81,10 @@ class Option:
             return self._checked(value)
         if not isinstance(value, list | tuple):
             raise UserError(f"--{self.name}={value}: expected a list")
-        return tuple(map(self._checked, value))
+        if not self.repeatable:
+            return tuple(map(self._checked, value))
+        groups = value if all(isinstance(group, list | tuple) for group in value) else [value]
+        return tuple(tuple(map(self._checked, group)) for group in groups)
 
     def _checked(self, value):
         if self.kind is float and type(value) is int:
@@ -118,13 +124,13 @@ def options(cls: type) -> tuple[Option, ...]:
 
 
 def _option(cls: type, field: dataclasses.Field, hint: Any) -> Option:
-    kind, nullable, many, choices = hint, False, False, ()
+    kind, nullable, many, repeatable, choices = hint, False, False, False, ()
     if get_origin(kind) in (Union, types.UnionType) and type(None) in get_args(kind):
         nullable = True
         kind, *others = (part for part in get_args(kind) if part is not type(None))
         kind = kind if not others else None
-    if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
-        many, kind = True, get_args(kind)[0]
+    while _is_tuple(kind) and not repeatable:
+        many, repeatable, kind = True, many, get_args(kind)[0]
     if get_origin(kind) is Literal:
         choices = get_args(kind)
         kinds = set(map(type, choices))
@@ -132,12 +138,17 @@ def _option(cls: type, field: dataclasses.Field, hint: Any) -> Option:
     if not any(kind is known for known in _EXPECTED) or (many and kind is bool):
         raise UserError(
             f"field {field.name} of {cls.__name__} cannot be an option; expected int, float, str, "
-            "bool, FilePath, Literal[...], a tuple[..., ...] of one, or one of these or None"
+            "bool, FilePath, Literal[...], a tuple[..., ...] of one or of such, or one of these or "
+            "None"
         )
     default = field.default
     if field.default_factory is not dataclasses.MISSING:
         default = field.default_factory()
-    return Option(cls, field.name, kind, many, nullable, choices, default)
+    return Option(cls, field.name, kind, many, repeatable, nullable, choices, default)
+
+
+def _is_tuple(hint: Any) -> bool:
+    return get_origin(hint) is tuple and get_args(hint)[1:] == (...,)
 
 
 @functools.cache
@@ -198,6 +209,8 @@ def add_options(parser, cls: type, exclude: Collection[str] = ()) -> None:
             shape["metavar"] = "{" + ",".join(map(str, option.choices)) + "}"
         if option.many:
             shape["nargs"] = "+"
+        if option.repeatable:
+            shape["action"] = "append"
         if option.kind is bool:
             shape = {"action": "store_false" if option.default is True else "store_true"}
         try:

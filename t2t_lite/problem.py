@@ -1,26 +1,37 @@
 """Problem: what a task must say about itself. It knows no batches, no devices and no model."""
 
 import dataclasses
+import hashlib
+import inspect
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
-from t2t_lite.data.sources import Mapped, Source
+from t2t_lite import __version__
+from t2t_lite.data.sources import Mapped, Source, digest
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Bleu, Metric
 from t2t_lite.options import FilePath, check_fields, options
 
+# What Python's `str.isspace` calls blank, as RE2 writes it.
+BLANK = (
+    r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
+    r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+)
+
 Hook = TypeVar("Hook", bound=Callable)
 
 
-def identity(hook: Hook) -> Hook:
-    """Marks a text hook that returns its argument, so that data may stream without calling it."""
-    hook.is_identity = True
+def default(hook: Hook) -> Hook:
+    """Marks a text hook of `Problem` itself, to tell whether a problem has one of its own."""
+    hook.is_default = True
     return hook
 
 
-def is_identity(hook: Callable) -> bool:
-    """Whether `hook` is marked by `identity`; one that overrides it is not."""
-    return getattr(hook, "is_identity", False)
+def is_default(hook: Callable) -> bool:
+    """Whether `hook` is marked by `default`; one that overrides it is not."""
+    return getattr(hook, "is_default", False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,32 +104,49 @@ class Problem:
 
     def examples(self, split: str) -> Source:
         """The examples of `split` as the model reads and writes them."""
-        source = self.source(split)
-        if all(map(is_identity, (self.example, self.input_text, self.target_text))):
-            return source
-        return Mapped(source, self.example, key=str(self.options()))
+        key = self._text_options()
+        return self.source(split).each(lambda part: Mapped(part, self.example, key))
 
-    @identity  # but for what the two hooks change
+    def _text_options(self) -> str:
+        """The options that examples may depend on: paths, which sources know, they do not."""
+        paths = {option.name for option in options(type(self)) if option.kind is FilePath}
+        others = {key: v for key, v in self.options().items() if key not in paths | {"vocab_size"}}
+        return f"{self.name} {others}"
+
+    def code_digest(self) -> str:
+        """A digest of the code that makes the examples.
+
+        It is of t2t_lite's version and the files of the problem's classes; where those have none,
+        as at a prompt, another at each call.
+        """
+        files = []
+        for cls in type(self).__mro__[:-1]:
+            try:
+                files.append(Path(inspect.getfile(cls)).read_bytes())
+            except (OSError, TypeError):
+                files.append(os.urandom(8))
+        return digest(__version__, *(hashlib.sha256(file).hexdigest() for file in files))
+
     def example(self, line: str, reference: str) -> tuple[str, str]:
         """What the model reads and what it is to write, for a raw example."""
         return self.input_text(line), self.target_text(reference)
 
-    @identity
+    @default
     def input_text(self, line: str) -> str:
-        """What the model reads for a line that a user gives."""
-        return line
+        """What the model reads for a line that a user gives: without the blanks at its ends."""
+        return line.strip()
 
-    @identity
+    @default
     def target_text(self, reference: str) -> str:
         """What the model is to write for a right output that a user gives."""
         return reference
 
-    @identity
+    @default
     def reference_text(self, reference: str) -> str:
         """A right output that a user gives, as outputs are compared with it."""
         return reference
 
-    @identity
+    @default
     def output_text(self, text: str, line: str) -> str:
         """What a user gets for the model's output `text` on the input `line`.
 
@@ -138,12 +166,14 @@ class Problem:
 
         Raises UserError where the problem has it in Python only.
         """
-        if not is_identity(self.input_text):
+        if not is_default(self.input_text):
             raise UserError(
                 f"problem {self.name} has input_text in Python only; "
                 "an export needs its input_text_in_graph too"
             )
-        return lines
+        import tensorflow as tf
+
+        return tf.strings.regex_replace(lines, rf"\A{BLANK}+|{BLANK}+\z", "")
 
     def category(self, line: str) -> str | None:
         """The kind of example that an input is, where the score is given by kind too, or None."""

@@ -15,13 +15,15 @@ import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Any, Literal, Self
 
 from t2t_lite import __version__, plugins, records, registry
 from t2t_lite.config import PRECISIONS, HParams
 from t2t_lite.data import vocabulary_files
+from t2t_lite.data.prepare import changes
 from t2t_lite.errors import UserError
-from t2t_lite.files import replacing
+from t2t_lite.options import FilePath, options
+from t2t_lite.output import replacing
 from t2t_lite.problem import Constrained, Problem, grammar_of
 
 # Fields that may differ when a run is resumed: they change no update that was done.
@@ -58,6 +60,7 @@ class Run:
         hparams: the set with its overrides.
         seed: of initial weights, data order and dropout.
         usr_dir: the user's own module that registered them, if any.
+        data: what it is trained on, `data.prepare.Corpora.record`; None in runs of before.
         usr_dir_digest: of what that module was when the Run was made.
     """
 
@@ -67,6 +70,7 @@ class Run:
     hparams: HParams
     seed: int
     usr_dir: str | None = None
+    data: dict[str, Any] | None = None
     usr_dir_digest: str | None = dataclasses.field(init=False, default=None)
 
     def __post_init__(self):
@@ -111,6 +115,7 @@ class Run:
                 hparams=HParams().replace(**record["hparams"]),
                 seed=record["seed"],
                 usr_dir=usr_dir,
+                data=record.get("data"),
             )
         except UserError as error:
             raise UserError(f"{file}: {error}") from None
@@ -149,9 +154,25 @@ class Run:
     def _compared(self, old: "Run"):
         yield "problem", old.problem.name, self.problem.name
         mine, theirs = self.problem.options(), old.problem.options()
-        for key in sorted(mine.keys() | theirs.keys()):
+        # Where files lie may change; what they hold is compared by `check_data`.
+        paths = {option.name for option in options(type(self.problem)) if option.kind is FilePath}
+        for key in sorted((mine.keys() | theirs.keys()) - paths):
             yield key, theirs.get(key), mine.get(key)
         yield "seed", old.seed, self.seed
+
+    def check_data(self, data_changed: Literal["refuse", "continue"]) -> None:
+        """Compares `data` with those that the directory's run was trained on so far.
+
+        Raises UserError for other ones, with the difference, unless `data_changed` is continue.
+        """
+        old = Run.open(self.path, self.usr_dir, log=lambda _: None).data if self.exists else None
+        differences = changes(old, self.data) if old else []
+        if differences and data_changed == "refuse":
+            raise UserError(
+                f"--output_dir {self.path} was trained on other data: {'; '.join(differences)}; "
+                "bring them back, choose another directory to train anew, or train on with the "
+                "new data from the next epoch on: --data_changed=continue"
+            )
 
     def save(self) -> None:
         """Writes run.json, after the vocabularies, whose digests stand in it."""
@@ -163,6 +184,7 @@ class Run:
             "hparams_set": self.hparams_set,
             "hparams": self.hparams.to_dict(),
             "seed": self.seed,
+            "data": self.data,
             "usr_dir": self.usr_dir and str(Path(self.usr_dir).expanduser().resolve()),
             "usr_dir_digest": self.usr_dir_digest,
             "vocabularies": vocabulary_files.digests(self.path),

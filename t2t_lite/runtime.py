@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 import warnings
 
 from t2t_lite.errors import UserError
@@ -21,12 +22,16 @@ def start_tensorflow(threads: int | None = None, *, together: bool = True) -> in
         How many calls of a model to have at the same time: 1, or with `together` False and no GPU
         the number of threads. Where TensorFlow runs already, with operations that share threads, it
         is 1, and a warning says once what to do.
+
+    Raises UserError where Keras cannot be used as it is set: on another backend, or with another
+    type of numbers than float32.
     """
     if threads is not None and threads < 1:
         raise UserError(f"--threads={threads}: expected at least 1")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's own start-up talk
     with native_stderr_silenced():  # which no environment variable keeps from talking on stderr
+        _import_keras()
         import tensorflow as tf
 
         gpus = tf.config.list_physical_devices("GPU")
@@ -45,6 +50,32 @@ def start_tensorflow(threads: int | None = None, *, together: bool = True) -> in
         )
         return 1
     return min(wanted, tf.config.threading.get_inter_op_parallelism_threads() or cores())
+
+
+def _import_keras() -> None:
+    """Imports Keras, whatever another project's keras.json says; what code has set stays so."""
+    ours = "keras" not in sys.modules
+    try:
+        import keras
+        import tensorflow  # noqa: F401, reads the file too
+    except (ImportError, ValueError, AttributeError, AssertionError) as error:
+        folder = os.environ.get("KERAS_HOME", os.path.join(os.path.expanduser("~"), ".keras"))
+        raise UserError(
+            f"Keras cannot be imported ({type(error).__name__}: {error}); "
+            f"see {os.path.join(folder, 'keras.json')} and the variable KERAS_BACKEND"
+        ) from error
+    if keras.config.backend() != "tensorflow":
+        raise UserError(
+            f"Keras runs on {keras.config.backend()}; expected tensorflow: "
+            "set the variable KERAS_BACKEND to it before Keras is imported"
+        )
+    if ours:
+        keras.config.set_floatx("float32")
+    if keras.config.floatx() != "float32":  # types that the model leaves open follow from it
+        raise UserError(
+            f"Keras' floatx is {keras.config.floatx()}; expected float32: "
+            'call keras.config.set_floatx("float32"), or load the model before Keras is imported'
+        )
 
 
 def cores() -> int:

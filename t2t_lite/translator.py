@@ -89,6 +89,11 @@ class Translator:
         self._search = BatchedSearch(model, vocabularies, problem, workers=workers, **options)
         self._perplexity = Perplexity(model, vocabularies, workers=workers)
 
+    @property
+    def window(self) -> int:
+        """How many lines `stream` reads and translates at a time."""
+        return self._search.window
+
     def translate(self, lines: Iterable[str], **options) -> list[list[Hypothesis]]:
         """All of `stream`'s results at once. Takes the same arguments."""
         return list(self.stream(lines, **options))
@@ -97,16 +102,17 @@ class Translator:
         """Translates lines of text, reading them a window at a time.
 
         Args:
-            lines: strings without line ends.
+            lines: strings, each one line; its line end, if it has one, is left out.
             **options: `beam_size`, `alpha`, `extra_length`, `n_best`, `prefixes`, `sampling`,
-                `constrained`, `seed`, `progress` of `decoding.batches.BatchedSearch.stream`.
+                `constrained`, `seed`, `first`, `progress` of `BatchedSearch.stream` in
+                `decoding.batches`.
 
         Returns:
             For each line a list of `Hypothesis(text, score, log_prob, details)`, best first.
             log_prob is in nats, EOS included; score is log_prob / ((5 + length) / 6)^alpha
             (section 6.1), length in sub-words counting EOS.
 
-        Raises UserError for a single string in place of lines, and for what is no string.
+        Raises UserError for a single string in place of lines, and for what is no line of text.
         """
         if options.get("prefixes") is not None:
             options["prefixes"] = _texts(options["prefixes"], "prefixes")
@@ -136,7 +142,7 @@ class Translator:
 
     def attention(self, source: str, target: str) -> Attention:
         """How the decoder attends to an input, `source`, as it writes the output `target`."""
-        source, target = self.problem.example(source, target)
+        source, target = self.problem.example(_line(source, "source"), _line(target, "target"))
         [inputs] = self.vocabularies.source.encode_lines([source])
         [targets] = self.vocabularies.target.encode_lines([target])
         layers = self.model.attention(np.array([inputs], np.int32), np.array([targets], np.int32))
@@ -219,21 +225,14 @@ class Translator:
 
 
 def _texts(texts: Iterable[str], name: str) -> Iterator[str]:
-    """The texts, one by one. Raises UserError for a string, at once, and for what is no string."""
-    if isinstance(texts, str | bytes):
+    """The texts, one by one, as `_line` has them. Raises UserError, at once, for no list."""
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise UserError(f"{name}={texts!r:.60}: expected a list of strings, not one text")
-
-    def checked():
-        for number, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise UserError(f"{name}[{number}]={text!r:.60}: expected a string")
-            yield text
-
-    return checked()
+    return (_line(text, f"{name}[{number}]") for number, text in enumerate(texts))
 
 
 def _pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Raises UserError for what is no pair of strings."""
+    """Raises UserError for what is no pair of lines."""
     pairs = [pairs] if isinstance(pairs, str | bytes) else list(pairs)
     for number, pair in enumerate(pairs):
         if not (
@@ -242,4 +241,29 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
             and all(isinstance(t, str) for t in pair)
         ):
             raise UserError(f"pairs[{number}]={pair!r:.60}: expected (input, output), two strings")
-    return [tuple(pair) for pair in pairs]
+    return [
+        tuple(_line(text, f"pairs[{number}][{side}]") for side, text in enumerate(pair))
+        for number, pair in enumerate(pairs)
+    ]
+
+
+def _line(text: str, name: str) -> str:
+    """A text without the line end that it may have, as a line of a file is read.
+
+    Raises UserError for what is no string, for two lines, and for what UTF-8 cannot write.
+    """
+    if not isinstance(text, str):
+        raise UserError(f"{name}={text!r:.60}: expected a string")
+    if text.endswith("\n"):
+        text = text[:-1].removesuffix("\r")
+    if "\n" in text:
+        position = text.index("\n") + 1
+        raise UserError(f"{name}={text!r:.60}: a line ends at character {position}; expected one")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        position = error.start + 1
+        raise UserError(
+            f"{name}={text!r:.60}: a lone surrogate at character {position}; expected Unicode text"
+        ) from None
+    return text

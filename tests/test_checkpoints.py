@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 from types import SimpleNamespace
 
 import keras
@@ -345,6 +346,23 @@ def test_no_checkpoint_or_none_at_all(tmp_path):
     (tmp_path / "text").write_text("no safetensors file")
     with pytest.raises(UserError, match="text: not a checkpoint"):
         load_arrays(tmp_path / "text", {})
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path):
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, old[1]))
+        with pytest.raises(OSError, match=f"File too large: '{tmp_path / 'a'}'"):
+            write_arrays(tmp_path / "a", {"x": np.zeros(1000)}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    assert os.listdir(tmp_path) == []
+
+
+def test_files_may_be_read_by_whom_the_umask_lets(tmp_path):
+    (tmp_path / "plain").touch()
+    write_arrays(tmp_path / "a", {"x": np.zeros(3)}, {})
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_names_are_paths_below_the_model():

@@ -17,21 +17,19 @@ COVERED = {
     "t2t_lite/cli/arguments.py": "tests/cli: every command's flags are read by it",
     "t2t_lite/decoding/search.py": "tests/decoding/test_batches.py, with the batches it searches",
     "t2t_lite/devices.py": "tests/decoding/test_batches.py and tests/cli/test_decoder.py",
-    "t2t_lite/errors.py": "has nothing to test",
     "t2t_lite/evaluation/evalb_reader.py": "tests/cli/test_evalb.py, beside EVALB's own output",
     "t2t_lite/evaluation/perplexity.py": "tests/cli/test_eval.py, beside a Translator's scores",
     "t2t_lite/export/fresh_ctranslate2.py": "tests/export/test_ctranslate2.py runs it",
     "t2t_lite/export/fresh_process.py": "tests/export/test_saved_model.py runs it",
-    "t2t_lite/files.py": "tests/cli/test_decoder.py: a mistake leaves no file",
     "t2t_lite/quiet.py": "tests/server_process.py: a server says nothing",
     "t2t_lite/serving/limits.py": "tests/serving/test_app.py, with the other parts of a server",
     "t2t_lite/serving/metrics.py": "tests/serving/test_app.py",
     "t2t_lite/serving/model.py": "tests/serving/test_app.py",
     "t2t_lite/serving/protocol.py": "tests/serving/test_app.py",
+    "t2t_lite/cli/file_decoding.py": "tests/cli/test_decoder.py: the lines' way through a file",
     "t2t_lite/cli/plan.py": "tests/cli/test_trainer.py: --dry_run prints it",
     "t2t_lite/training/progress.py": "tests/cli/test_trainer.py: the log of a run",
     "t2t_lite/training/trainer.py": "tests/cli/test_trainer.py: trains and resumes",
-    "t2t_lite/trees/treebank.py": "tests/problems/test_parsing.py reads treebanks with it",
 }
 
 

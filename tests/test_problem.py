@@ -1,13 +1,14 @@
 """Problem: its hooks, its fields, and what it says that it cannot do."""
 
 import dataclasses
+import sys
 
 import pytest
 
 from t2t_lite.data.sources import Generated, Mapped
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Bleu
-from t2t_lite.problem import Constrained, Drawing, Problem, Tokenizing, is_identity
+from t2t_lite.problem import Constrained, Drawing, Problem, Tokenizing, is_default
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,16 +36,25 @@ class Marked(Pairs):
 HOOKS = ("input_text", "target_text", "reference_text", "output_text")
 
 
-def test_hooks_are_identities_until_overridden():
+def test_hooks_that_are_overridden_are_told():
     plain, marked = Pairs(), Marked()
-    assert all(is_identity(getattr(plain, hook)) for hook in HOOKS)
-    assert [hook for hook in HOOKS if not is_identity(getattr(marked, hook))] == ["target_text"]
-    assert plain.input_text("a") == plain.output_text("a", "line") == "a"
+    assert all(is_default(getattr(plain, hook)) for hook in HOOKS)
+    assert [hook for hook in HOOKS if not is_default(getattr(marked, hook))] == ["target_text"]
+    assert plain.target_text(" a ") == plain.output_text(" a ", "line") == " a "
 
 
-def test_examples_stream_where_no_hook_changes_them():
-    plain, marked = Pairs(), Marked(mark="?")
-    assert isinstance(plain.examples("train"), Generated)
+def test_blanks_at_both_ends_of_inputs_are_left_out():
+    blanks = [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()]
+    lines = [f"{blank}a{blank}b{blank}" for blank in blanks] + ["  \u3000", "\u200ba\ufeff", ""]
+    wanted = [f"a{blank}b" for blank in blanks] + ["", "\u200ba\ufeff", ""]
+    assert [Pairs().input_text(line) for line in lines] == wanted
+    graph = Pairs().input_text_in_graph(lines).numpy()
+    assert [text.decode() for text in graph] == wanted
+    assert Pairs().example(" a ", " b ") == ("a", " b ")
+
+
+def test_examples_are_what_the_hooks_make_of_them():
+    marked = Marked(mark="?")
     examples = marked.examples("train")
     assert isinstance(examples, Mapped) and list(examples.pairs()) == [("a", "b?")]
     assert examples.fingerprint() != Marked(mark="!").examples("train").fingerprint()
@@ -71,7 +81,15 @@ def test_an_input_text_in_python_only_cannot_be_exported():
         def input_text(self, line):
             return line.upper()
 
-    assert Problem().input_text_in_graph("lines") == "lines"
+    class Both(Shouting):
+        """Shouts in the graph too."""
+
+        def input_text_in_graph(self, lines):
+            import tensorflow as tf
+
+            return tf.strings.upper(super().input_text_in_graph(lines))
+
+    assert Both().input_text_in_graph([" a "]).numpy() == [b"A"]
     with pytest.raises(UserError, match="problem shouting has input_text in Python only"):
         Shouting(name="shouting").input_text_in_graph("lines")
 

@@ -1,5 +1,6 @@
 """TensorFlow's threads, and from them the calls of a model side by side."""
 
+import json
 import os
 import subprocess
 import sys
@@ -60,3 +61,41 @@ print(len(model._search._programs), sum("runs already" in str(w.message) for w i
             check=True,
         )
         assert process.stdout.splitlines() == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "before", "expected"),
+    [
+        ({"floatx": "float64", "backend": "torch"}, "", "tensorflow float32"),
+        pytest.param(
+            {"floatx": "bfloat16"}, "", "keras.json and the variable", marks=pytest.mark.thorough
+        ),
+        pytest.param(
+            {},
+            "import keras; keras.config.set_floatx('float16')",
+            "floatx is float16; expected float32",
+            marks=pytest.mark.thorough,
+        ),
+    ],
+)
+def test_keras_as_another_project_has_set_it(tmp_path, settings, before, expected):
+    """Its file is no obstacle, or named; what code has set is left as it is."""
+    (tmp_path / "keras.json").write_text(json.dumps(settings))
+    code = f"""
+{before}
+from t2t_lite.errors import UserError
+from t2t_lite.runtime import start_tensorflow
+try:
+    start_tensorflow()
+    import keras
+    print(keras.config.backend(), keras.config.floatx())
+except UserError as error:
+    print(error)
+"""
+    environment = os.environ | _NO_GPU | {"KERAS_HOME": str(tmp_path)}
+    if not before:
+        environment.pop("KERAS_BACKEND", None)
+    process = subprocess.run(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert expected in process.stdout

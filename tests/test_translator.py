@@ -67,6 +67,26 @@ def test_precision(run):
         (lambda model: model.translate(b"many"), "lines=b'many': expected a list of strings"),
         (lambda model: model.translate(["a", b"b"]), r"lines\[1\]=b'b': expected a string"),
         (lambda model: model.translate(["a"], prefixes="D"), "prefixes='D': expected a list"),
+        (lambda model: model.translate(["a"], prefixes=b"D"), "prefixes=b'D': expected a list"),
+        (
+            lambda model: model.translate(["a"], prefixes=[b"D"]),
+            r"prefixes\[0\]=b'D': expected a st",
+        ),
+        (lambda model: model.translate(None), "lines=None: expected a list of strings"),
+        (
+            lambda model: model.translate(["a", "b\nc"]),
+            r"lines\[1\]='b\\nc': a line ends at char.* 2;",
+        ),
+        (
+            lambda model: model.translate(["a\udc80"]),
+            r"lines\[0\]=.*: a lone surrogate at char.* 2;",
+        ),
+        (
+            lambda model: model.score([("a", "b\n\n")]),
+            r"pairs\[0\]\[1\]=.*: a line ends at char.* 2;",
+        ),
+        (lambda model: model.score([(b"a", "b")]), r"pairs\[0\]=\(b'a', 'b'\): expected"),
+        (lambda model: model.attention("a", b"b"), "target=b'b': expected a string"),
         (lambda model: model.score(("ab", "cd")), r"pairs\[0\]='ab': expected \(input, output\)"),
         (
             lambda model: model.evaluate([("a", "b", "c")]),
@@ -78,6 +98,16 @@ def test_precision(run):
 def test_one_text_is_no_list_of_texts(translator, call, message):
     with pytest.raises(t2t_lite.UserError, match=message):
         call(translator)
+
+
+def test_line_ends_and_blanks_around_an_input_change_nothing(translator):
+    plain = translator.translate(["many words"], n_best=2)
+    for line in "many words\n", "many words\r\n", " many words\u00a0", "\tmany words \u3000":
+        assert translator.translate([line], n_best=2) == plain
+    assert translator.translate(["many  words"], n_best=2) != plain
+    assert translator.score([(" many words\n", "text\n")]) == translator.score(
+        [("many words", "text")]
+    )
 
 
 def test_scores_are_those_of_the_outputs(translator):

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable
 
 from t2t_lite import __version__, registry
-from t2t_lite.errors import UserError
+from t2t_lite.cli import streams
+from t2t_lite.errors import UserError, machine_errors, reason
 from t2t_lite.options import add_options, given_options
 from t2t_lite.problem import Problem
 
@@ -43,11 +44,16 @@ _T2T_FLAGS = {
 }
 
 
+_NAMES = {"FILE", "DIR", "RUN", "PATH"}  # the metavars of flags that take names of files
+
+
 class _Store(argparse.Action):
     """A flag that takes one value, or with `nargs` several, once."""
 
     def __call__(self, parser, namespace, values, option_string=None):
         parser.check_once(option_string)
+        if self.metavar in _NAMES and "" in (values if isinstance(values, list) else [values]):
+            raise UserError(f"{option_string} with an empty name; expected {self.metavar}")
         setattr(namespace, self.dest, values)
 
 
@@ -213,18 +219,36 @@ def log(text: str = "") -> None:
 
 
 def run(main: Callable[[], None], name: str) -> int:
-    """Runs a command and returns its exit code: 2 and one line on stderr for a UserError."""
+    """Runs a command and returns its exit code, with one line on stderr where it is not 0.
+
+    2: for a UserError, what the user gave; 1: for what the machine refused on the way.
+    """
+    streams.prepare()
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's own start-up talk
     try:
+        streams.check_utf8(sys.argv[1:])
         main()
+        streams.flush_output()
     except UserError as error:
-        print(f"{name}: error: {' '.join(str(error).splitlines())}", file=sys.stderr)
-        return 2
+        return _failed(name, error, str(error), 2)
     except BrokenPipeError:  # the reader of our output has gone: `t2t-decoder ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.discard_output()
         return 141
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as error:
+        return _failed(name, error, "interrupted", 130)
+    except machine_errors() as error:
+        return _failed(name, error, reason(error), 1)
     return 0
+
+
+def _failed(name: str, error: BaseException, text: str, code: int) -> int:
+    """Prints what went wrong, with the notes on the exception, in one line."""
+    text = "; ".join([text, *getattr(error, "__notes__", [])])
+    kind = "" if isinstance(error, KeyboardInterrupt) else "error: "
+    print(f"{name}: {kind}{' '.join(text.splitlines())}", file=sys.stderr)
+    try:
+        streams.flush_output()
+    except OSError:
+        streams.discard_output()
+    return code

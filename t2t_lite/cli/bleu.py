@@ -2,9 +2,10 @@
 
 import json
 import sys
-from pathlib import Path
 
 from t2t_lite.cli import arguments
+from t2t_lite.errors import UserError
+from t2t_lite.files import aligned_lines, named
 
 
 def parser() -> arguments.Parser:
@@ -16,7 +17,10 @@ def parser() -> arguments.Parser:
         epilog="example: t2t-bleu --translation newstest2014.out --reference newstest2014.de",
     )
     parser.add_argument(
-        "--translation", metavar="FILE", required=True, help="one translation a line; may be .gz"
+        "--translation",
+        metavar="FILE",
+        required=True,
+        help="one translation a line; may be .gz; - is stdin",
     )
     parser.add_argument(
         "--reference",
@@ -36,16 +40,12 @@ def parser() -> arguments.Parser:
 def read(translation: str, references: list[str]) -> tuple[list[str], list[list[str]]]:
     """The lines of a translation and of its references.
 
-    Raises UserError for what cannot be read, or has more or fewer lines.
+    Raises UserError for what cannot be read, or has more or fewer lines, and where there are none.
     """
-    from t2t_lite.data.sources import TextFiles
-
-    hypotheses, columns = [], []
-    for reference in references:
-        files = TextFiles(Path(translation), Path(reference))
-        files.check()
-        hypotheses, column = map(list, zip(*files.pairs()))
-        columns.append(column)
+    rows = list(aligned_lines(translation, *references))
+    if not rows:
+        raise UserError(f"{named(translation)}: empty; expected at least one line")
+    hypotheses, *columns = map(list, zip(*rows))
     return hypotheses, columns
 
 

@@ -19,10 +19,12 @@ def generate() -> None:
     """Prepares the data, as the command line says."""
     flags = parser()
     problem = flags.problem(flags.parse_args())
-    start_tensorflow()
-    from t2t_lite.data.prepare import prepare
+    from t2t_lite.data.prepare import prepare_corpora, prepare_vocabularies
 
-    prepare(problem, arguments.log)
+    # Before TensorFlow runs, for then several processes can share the work.
+    corpora = prepare_corpora(problem, arguments.log)
+    start_tensorflow()
+    prepare_vocabularies(problem, corpora.train, arguments.log)
 
 
 def main() -> None:

@@ -1,19 +1,16 @@
 """t2t-decoder: translates with a trained run."""
 
 import argparse
-import collections
-import contextlib
-import json
+import itertools
 import sys
-import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TextIO
 
 from t2t_lite.cli import arguments
 from t2t_lite.cli.arguments import log
+from t2t_lite.cli.file_decoding import Rows, decode_file, write_entry
 from t2t_lite.config import PRECISIONS
 from t2t_lite.errors import UserError
+from t2t_lite.files import decode_lines, digest_of, without_mark
+from t2t_lite.output import check_no_input, make_folder, writing
 from t2t_lite.problem import Drawing, Problem, Tokenizing
 from t2t_lite.runtime import start_tensorflow
 
@@ -23,7 +20,8 @@ What is written for each input line, in order:
   text, --n_best  up to N lines `number ||| output ||| score`, as Moses writes them; numbers from 0
   jsonl           {"line": number, "input": "...",
                    "hypotheses": [{"text": "...", "score": s, "log_prob": p}, ...]};
-                  parsers add "well_formed", of what the model wrote, and "repairs"
+                  parsers add "well_formed", of what the model wrote, "repairs", and the "words"
+                  as they were given
   pretty          the output drawn, where the problem draws: a parser's trees
 A score is the log probability (natural, end of sentence included) divided by the length penalty.
 Input lines end at LF or CR LF. An empty line, or one of spaces only, has an empty output with score
@@ -32,6 +30,11 @@ there is cut.
 
 example: t2t-decoder --output_dir RUN --input newstest2014.en --output newstest2014.out
 """
+# Flags that do not change what is written.
+_CHANGE_NOTHING = {
+    *("input", "output", "prefix", "resume", "interactive", "svg_dir"),
+    *("output_dir", "usr_dir", "threads", "batch_tokens", "xla"),
+}
 
 
 def parser() -> arguments.Parser:
@@ -45,6 +48,8 @@ def parser() -> arguments.Parser:
     arguments.add_run(parser)
     add("--input", metavar="FILE", help="one text a line; may be .gz; - is stdin (default)")
     add("--output", metavar="FILE", default="-", help="where to write; - is stdout (default)")
+    help = "go on where the same command was killed; until it ends, FILE is FILE.partial"
+    add("--resume", action="store_true", help=help)
     add("--interactive", action="store_true", help="ask for one line after the other")
     add("--prefix", metavar="FILE", help="each output begins with its line of this file")
     add("--n_best", type=int, default=1, metavar="N", help="outputs of a line (default: 1)")
@@ -93,11 +98,32 @@ def decode() -> None:
     """Runs the command."""
     args = parser().parse_args()
     _check(args)
-    total = _count(args.input, args.prefix)
+    rows = Rows(args)
+    total = None if args.interactive else rows.count()
     from t2t_lite.run import Run
 
     run = Run.open(args.output_dir, args.usr_dir, log)
     _check_problem(run.problem, args)
+    if args.interactive:
+        _interact(*_translator(run, args), args)
+        return
+    if args.svg_dir:
+        make_folder(args.svg_dir)
+    with writing(args.output, _kept(run, args), args.resume) as output:
+        rows.skip(output)
+        decode_file(*_translator(run, args), args, rows, total, output)
+
+
+def _kept(run, args) -> dict | None:
+    """What an output follows from, but for the input; None for stdout, which cannot be resumed."""
+    if args.output == "-":
+        return None
+    flags = {name: value for name, value in vars(args).items() if name not in _CHANGE_NOTHING}
+    return {"weights": digest_of(run.weights())} | flags
+
+
+def _translator(run, args) -> tuple:
+    """The run's Translator, and how it is to search: `stream`'s options."""
     threads = 1 if args.interactive and args.threads is None else args.threads
     workers = start_tensorflow(threads, together=args.interactive)
     from t2t_lite.decoding.search import Sampling
@@ -119,19 +145,17 @@ def decode() -> None:
         temperature = 1.0 if args.temperature is None else args.temperature
         options["sampling"] = Sampling(temperature, args.top_k)
         options["seed"] = 1 if args.seed is None else args.seed
-    if args.interactive:
-        _interact(translator, options, args)
-    else:
-        _decode_file(translator, options, args, total)
+    return translator, options
 
 
 def _check(args) -> None:
     """What can be said before anything is loaded."""
-    if args.interactive and (args.input or args.prefix or args.output != "-"):
+    if args.interactive and (args.input or args.prefix or args.output != "-" or args.resume):
         raise UserError(
             "--interactive reads and writes the terminal; "
-            "it goes without --input, --output and --prefix"
+            "it goes without --input, --output, --prefix and --resume"
         )
+    check_no_input(args.output, *filter(None, [args.input or "-", args.prefix]))
     for name in ("temperature", "top_k", "seed"):
         if getattr(args, name) is not None and not args.sampling:
             raise UserError(
@@ -158,130 +182,23 @@ def _check_problem(problem: Problem, args) -> None:
             )
 
 
-def _count(path: str | None, prefix: str | None) -> int | None:
-    """How many lines the input has; None for stdin.
-
-    Reads both files, so that a bad one is known before all else.
-    """
-    if path in (None, "-"):
-        return None
-    counts = [sum(1 for _ in _lines(file)) for file in (path, prefix) if file]
-    if prefix and counts[0] != counts[1]:
-        raise UserError(
-            f"--prefix {prefix} has {counts[1]:,} lines, --input {path} {counts[0]:,}; "
-            "expected as many"
-        )
-    return counts[0]
-
-
-def _decode_file(translator, options: dict, args, total: int | None) -> None:
-    from tqdm import tqdm
-
-    lines = collections.deque()  # read, and not yet written
-    prefixes = _lines(args.prefix) if args.prefix else None
-    tokenize = translator.problem.tokenize if args.tokenize else str
-    start, number, subwords, first = time.monotonic(), 0, 0, 0.0
-    bar = tqdm(
-        total=total,
-        unit=" sentences",
-        unit_scale=True,
-        file=sys.stderr,
-        # A terminal gets a moving bar, a log a line now and then.
-        mininterval=0.2 if sys.stderr.isatty() else 30,
-        # On a terminal the outputs themselves show the progress.
-        disable=args.output == "-" and sys.stdout.isatty(),
-    )
-
-    def progress(done: int, read: int) -> None:
-        nonlocal subwords
-        subwords += read
-        bar.update(done)
-
-    with _output(args.output) as output, bar:
-        stream = translator.stream(
-            (lines.append(line) or tokenize(line) for line in _lines(args.input or "-")),
-            prefixes=prefixes,
-            progress=progress,
-            **options,
-        )
-        for number, hypotheses in enumerate(stream, 1):
-            output.write(_format(number - 1, lines.popleft(), hypotheses, translator.problem, args))
-            first = first or time.monotonic() - start
-            if args.svg_dir:
-                _draw(number, hypotheses[0].text, translator.problem, args.svg_dir)
-    seconds = time.monotonic() - start
-    log(
-        f"{number:,} sentences in {seconds:.1f} s, the first after {first:.1f} s; "
-        f"{number / seconds:.1f} sentences/s, {subwords / seconds:,.0f} source sub-words/s"
-    )
-
-
 def _interact(translator, options: dict, args) -> None:
-    sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     log("one line at a time; end with Ctrl-D")
-    for number in range(sys.maxsize):
-        try:
-            line = input("> " if sys.stdin.isatty() else "")
-            line.encode()
-        except EOFError:
+    tokenize = translator.problem.tokenize if args.tokenize else str
+    for number in itertools.count():
+        if sys.stdin.isatty():
+            print("> ", end="", file=sys.stderr, flush=True)
+        raw = sys.stdin.buffer.readline()
+        if not raw:
             return
-        except UnicodeEncodeError as error:  # of what stood for a wrong byte
-            byte = ord(line[error.start]) & 0xFF
-            position = len(line[: error.start].encode()) + 1
-            problem = f"byte 0x{byte:02x} at position {position} is not UTF-8"
-            log(f"error: {problem}; expected UTF-8 text")
+        try:
+            [line] = decode_lines([raw if number else without_mark(raw)], "stdin", number + 1)
+        except UserError as error:
+            log(f"error: {error}")
             continue
-        [hypotheses] = translator.translate(
-            [translator.problem.tokenize(line) if args.tokenize else line], **options
-        )
-        print(_format(number, line, hypotheses, translator.problem, args), end="", flush=True)
-        if args.svg_dir:
-            _draw(number + 1, hypotheses[0].text, translator.problem, args.svg_dir)
-
-
-def _format(number: int, line: str, hypotheses: list, problem, args) -> str:
-    """The output for one input line, as `_FORMATS` says."""
-    if args.format == "jsonl":
-        outputs = [
-            {"text": h.text, "score": h.score, "log_prob": h.log_prob, **h.details}
-            for h in hypotheses
-        ]
-        entry = {"line": number, "input": line, "hypotheses": outputs}
-        return json.dumps(entry, ensure_ascii=False) + "\n"
-    if args.format == "pretty":
-        return "".join(problem.pretty(hypothesis.text) + "\n" for hypothesis in hypotheses)
-    if args.n_best > 1:
-        return "".join(
-            f"{number} ||| {hypothesis.text} ||| {hypothesis.score:.6f}\n"
-            for hypothesis in hypotheses
-        )
-    [hypothesis] = hypotheses
-    return f"{hypothesis.score:.6f}\t{hypothesis.text}\n" if args.scores else f"{hypothesis.text}\n"
-
-
-def _draw(number: int, text: str, problem, folder: str) -> None:
-    from t2t_lite.files import replacing
-
-    if text:
-        with replacing(Path(folder) / f"{number}.svg") as file:
-            file.write(problem.svg(text))
-
-
-def _lines(path: str) -> Iterator[str]:
-    """The lines of a file, or of stdin for `-`, as sources read them."""
-    from t2t_lite.files import decode_lines, read_lines
-
-    return decode_lines(sys.stdin.buffer, "stdin") if path == "-" else read_lines(Path(path))
-
-
-def _output(path: str) -> contextlib.AbstractContextManager[TextIO]:
-    """stdout for `-`; else a file that has its name only once it is whole."""
-    if path == "-":
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-        return contextlib.nullcontext(sys.stdout)
-    from t2t_lite.files import replacing
-
-    return replacing(path)
+        [hypotheses] = translator.translate([tokenize(line)], first=number, **options)
+        write_entry(sys.stdout, number, line, hypotheses, translator.problem, args)
+        sys.stdout.flush()
 
 
 def main() -> None:

@@ -1,15 +1,16 @@
 """t2t-eval: loss, perplexity, token accuracy and the problem's metric on a split or on files."""
 
 import argparse
+import contextlib
 import json
 import sys
 
 from t2t_lite import options
 from t2t_lite.cli import arguments
-from t2t_lite.data.sources import SPLITS, TextFiles
+from t2t_lite.data.sources import SPLITS, Source, TextFiles
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Metric
-from t2t_lite.files import replacing
+from t2t_lite.output import Output, check_no_input, writing
 from t2t_lite.run import Run
 from t2t_lite.runtime import start_tensorflow
 
@@ -51,15 +52,29 @@ def evaluate() -> None:
         raise UserError(f"--{name}={value} says how to score; expected no --no_decode with it")
     if args.input and args.split:
         raise UserError(f"--split={args.split} and --input={args.input}: give one of them")
-    source = (
-        TextFiles(args.input, args.reference)
-        if args.input
-        else run.problem.source(args.split or "dev")
-    )
-    source.check()
+    inputs = list(filter(None, [args.input, args.reference]))
+    if args.per_line:
+        check_no_input(args.per_line, *inputs)
+    source = TextFiles(*inputs) if inputs else run.problem.source(args.split or "dev")
     pairs = list(source.pairs())
+    if not pairs:
+        raise UserError(f"{source}: empty; expected at least one pair")
     metric = run.problem.metric(**chosen)
+    with writing(args.per_line) if args.per_line else contextlib.nullcontext() as per_line:
+        result = _evaluate(run, args, source, pairs, metric)
+        if per_line:
+            _write_lines(per_line, result.scores, result.outputs)
+    figures = result.figures | ({} if args.no_decode else metric.settings())
+    if args.json:
+        print(json.dumps(figures))
+        return
+    for name, value in figures.items():
+        form = {float: ",.4f", int: ","}.get(type(value), "")
+        print(f"{name:24} {value:{form}}")
 
+
+def _evaluate(run: Run, args, source: Source, pairs: list, metric: Metric):
+    """The Evaluation of the run's model on pairs."""
     workers = start_tensorflow(together=args.no_decode)  # decoding takes most of the time
     from tqdm import tqdm
 
@@ -67,7 +82,7 @@ def evaluate() -> None:
     arguments.log(f"{len(pairs):,} pairs from {source}, weights {translator.weights}")
     silent = True if args.no_decode else None  # None: unless on a terminal
     with tqdm(total=len(pairs), unit="sentence", desc="decoding", disable=silent) as bar:
-        result = translator.evaluate(
+        return translator.evaluate(
             pairs,
             metric=metric,
             decode=not args.no_decode,
@@ -78,38 +93,34 @@ def evaluate() -> None:
             extra_length=args.extra_length,
             constrained=not args.unconstrained,
         )
-    figures = result.figures | ({} if args.no_decode else metric.settings())
-    if args.per_line:
-        _write_lines(args.per_line, result.scores, result.outputs)
-    if args.json:
-        print(json.dumps(figures))
-        return
-    for name, value in figures.items():
-        form = {float: ",.4f", int: ","}.get(type(value), "")
-        print(f"{name:24} {value:{form}}")
 
 
 def _named_run() -> Run | None:
-    """The run that --output_dir names, opened, since the metric of its problem has flags."""
+    """The run that --output_dir names, opened, since the metric of its problem has flags.
+
+    None where none is named, or, with --help, where there is none.
+    """
     look = arguments.first_look(None, "--output_dir", "--usr_dir")
-    if not look.output_dir:
-        return None
-    return Run.open(look.output_dir, look.usr_dir, arguments.log)
+    try:
+        return Run.open(look.output_dir, look.usr_dir, arguments.log) if look.output_dir else None
+    except UserError:
+        if {"-h", "--help"} & set(sys.argv[1:]):
+            return None
+        raise
 
 
-def _write_lines(path: str, scores, outputs) -> None:
-    with replacing(path) as file:
-        for score in scores:
-            entry = {"line": score.line + 1, "log_prob": score.log_prob, "tokens": score.tokens}
-            if outputs:
-                output = outputs[score.line]
-                entry.update(
-                    output=output.text,
-                    output_score=output.score,
-                    output_log_prob=output.log_prob,
-                    **output.details,
-                )
-            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+def _write_lines(file: Output, scores, outputs) -> None:
+    for score in scores:
+        entry = {"line": score.line + 1, "log_prob": score.log_prob, "tokens": score.tokens}
+        if outputs:
+            output = outputs[score.line]
+            entry.update(
+                output=output.text,
+                output_score=output.score,
+                output_log_prob=output.log_prob,
+                **output.details,
+            )
+        file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 
 def main() -> None:

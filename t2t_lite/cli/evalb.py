@@ -3,10 +3,10 @@
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from t2t_lite.cli import arguments
 from t2t_lite.errors import UserError
+from t2t_lite.files import aligned_lines, named
 
 
 def parser() -> arguments.Parser:
@@ -19,7 +19,10 @@ def parser() -> arguments.Parser:
         epilog="example: t2t-evalb --gold section23.trees --predicted output.trees --tags gold",
     )
     parser.add_argument(
-        "--gold", metavar="FILE", required=True, help="the right trees, one a line; may be .gz"
+        "--gold",
+        metavar="FILE",
+        required=True,
+        help="the right trees, one a line; may be .gz; - is stdin",
     )
     parser.add_argument(
         "--predicted",
@@ -52,7 +55,7 @@ def _scores(pairs, args, parameters) -> Iterator:
 
     errors = 0
     for number, pair in enumerate(pairs, 1):
-        names = f"{args.gold}:{number}", f"{args.predicted}:{number}"
+        names = f"{named(args.gold)}:{number}", f"{named(args.predicted)}:{number}"
         score = score_lines(*pair, parameters, gold_tags=args.tags == "gold", names=names)
         for error in score.errors:
             arguments.log(error)
@@ -69,14 +72,14 @@ def _scores(pairs, args, parameters) -> Iterator:
 def evalb() -> None:
     """Prints the figures, as the command line says."""
     args = parser().parse_args()
-    from t2t_lite.data.sources import TextFiles
     from t2t_lite.evaluation.bracketing import report, summaries
     from t2t_lite.evaluation.evalb_parameters import COLLINS, Parameters
 
     parameters = Parameters.read(args.params, arguments.log) if args.params else COLLINS
-    files = TextFiles(Path(args.gold), Path(args.predicted))
-    files.check()
-    scores = _scores(files.pairs(), args, parameters)
+    pairs = list(aligned_lines(args.gold, args.predicted))  # nothing is printed unless all is read
+    if not pairs:
+        raise UserError(f"{named(args.gold)}: empty; expected at least one line")
+    scores = _scores(pairs, args, parameters)
     if args.json:
         everything, short = summaries([*scores], parameters)
         figures = {"all": everything._asdict(), "up_to_cutoff": short._asdict()}

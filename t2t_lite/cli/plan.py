@@ -21,7 +21,21 @@ def start(trainer, strategy, precision: str, xla: bool, why: str) -> str:
         f"{fill:.1%} of the positions hold a symbol"
     )
     lines.append("buckets     " + _table(trainer.buckets, replicas))
-    return "\n".join(lines)
+    return "\n".join(lines + _left_out(trainer))
+
+
+def _left_out(trainer) -> list[str]:
+    """The line that says how many pairs are too long, if any are: of a sample, if it is large."""
+    too_long = (trainer.lengths > trainer.hparams.max_length).any(axis=1).mean()
+    if not too_long:
+        return []
+    total = trainer.epoch_pairs
+    about = "about " * (len(trainer.lengths) < total)
+    warning = "warning: " if too_long >= 0.01 else ""
+    return [
+        f"left out    {warning}{about}{round(too_long * total):,} of {total:,} pairs "
+        f"({too_long:.2%}), longer than max_length={trainer.hparams.max_length}"
+    ]
 
 
 def dry_run(run: Run, strategy, precision: str, xla: bool, why: str, micro_batches: int) -> str:

@@ -1,5 +1,6 @@
 """t2t-trainer: trains a Transformer on a problem."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -62,6 +63,13 @@ def parser() -> TrainerParser:
         "--seed", type=int, default=1, help="of weights, data order and dropout (default: 1)"
     )
     parser.add_argument(
+        "--data_changed",
+        choices=["refuse", "continue"],
+        default="refuse",
+        help="what to do with a run whose training or dev data have changed since (default: "
+        "refuse); continue: it goes on with the new data from the next epoch on",
+    )
+    parser.add_argument(
         "--dry_run", action="store_true", help="print what would run, and exit; writes nothing"
     )
     group = parser.add_argument_group("devices")
@@ -104,18 +112,23 @@ def train() -> None:
             raise UserError(f"--{name}={getattr(args, name)}: expected at least 1")
     if not 0 <= args.seed < 2**31:
         raise UserError(f"--seed={args.seed}: expected 0 to {2**31 - 1:,}")
+    from t2t_lite.data.prepare import prepare_corpora, prepare_vocabularies
     from t2t_lite.run import Run
 
     path = Path(args.output_dir or f"runs/{problem.name}-{args.hparams}").expanduser()
     run = Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir)
     run.check_resumable(log)
+    if not args.dry_run:
+        # Before TensorFlow runs, for then several processes can share the work.
+        corpora = prepare_corpora(problem, log)
+        run = dataclasses.replace(run, data=corpora.record())
+        run.check_data(args.data_changed)
     keep_freed_memory()
     workers = start_tensorflow(together=hparams.d_model > _NARROW)
 
     import keras
     import tensorflow as tf
 
-    from t2t_lite.data.prepare import prepare
     from t2t_lite.devices import choose_xla, make_strategy
 
     if args.deterministic:
@@ -130,9 +143,12 @@ def train() -> None:
         return
     from t2t_lite.training.trainer import Trainer
 
-    vocabularies = run.vocabularies() if run.exists else prepare(problem, log)
+    vocabularies = (
+        run.vocabularies() if run.exists else prepare_vocabularies(problem, corpora.train, log)
+    )
     trainer = Trainer(
         run,
+        corpora,
         vocabularies,
         strategy=strategy,
         xla=xla,

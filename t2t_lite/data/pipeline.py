@@ -1,24 +1,51 @@
-"""The pipeline: raw strings -> sub-word ids -> buckets by length -> padded batches [R, M, B, S].
+"""The pipeline: prepared pairs -> sub-word ids -> buckets by length -> padded batches [R, M, B, S].
 
 R replicas, M micro-batches, B rows, S source length, T target length. Ids are int32; after EOS a
 row is filled with PAD.
 """
 
 import dataclasses
-import os
 from collections.abc import Iterable, Iterator
+from typing import Any, Self
 
 import numpy as np
-import tensorflow as tf
 
 from t2t_lite.data.buckets import Bucket, bucket_numbers, rounded_length
-from t2t_lite.data.sources import Source, untuned
+from t2t_lite.data.corpus import Mix
+from t2t_lite.data.encoding import Spelling, encoded
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import UserError
 
-_CHUNK = 1024  # pairs tokenised by one call
-_MAX_CALLS = 16  # of these at once
-_BLOCK = 100_000  # pairs that are shuffled among themselves, some 30 MB of text
+
+@dataclasses.dataclass(frozen=True)
+class Position:
+    """Where a stream of batches stands: a few numbers, from which it goes on in seconds.
+
+    Attributes:
+        epoch: from 0.
+        place: pairs of the epoch's order that are taken.
+        waiting: for each bucket, the places in the order of the pairs that are taken and, before
+            the pairs from `place` on, in no batch yet.
+        batches: already made with pairs from `place` on.
+        dropped: of the pairs that are taken, longer than `max_length`.
+    """
+
+    epoch: int = 0
+    place: int = 0
+    waiting: tuple[tuple[int, ...], ...] = ()
+    batches: int = 0
+    dropped: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """What `to_json` gave. Of a version that stored less: the beginning of its epoch."""
+        if "place" not in values:
+            return cls(values["epoch"])
+        return cls(**values | {"waiting": tuple(map(tuple, values["waiting"]))})
 
 
 @dataclasses.dataclass
@@ -27,27 +54,27 @@ class Batch:
 
     inputs: np.ndarray  # int32 [R, M, B, S]
     targets: np.ndarray  # int32 [R, M, B, T]
-    epoch: int
-    index: int  # of this batch in its epoch, from 0
+    position: Position  # after this batch
 
 
 class TrainingBatches:
-    """An endless stream of batches, the same for the same (seed, epoch, index).
+    """An endless stream of batches, the same for the same seed, from any position on.
 
-    Each epoch shuffles the pairs anew and holds each pair once, except those longer than
-    `max_length`, which are dropped and counted. Only an epoch's last batch may have empty rows (all
-    PAD).
+    Each epoch takes the pairs in a new order, which mixes all of the corpus, and holds each as
+    often as the Mix says, except those longer than `max_length`, which are dropped and counted.
+    Only an epoch's last batch may have empty rows (all PAD).
 
     Args:
         buckets: nested shapes, smallest first, as `fit_buckets` makes them; the last holds any pair
             up to `max_length`.
-        start_epoch, start_batch: where to begin. What comes before in that epoch is read, but not
-            yielded.
+        subword_sampling: alpha of `Vocabulary.sample`, by which each text is spelled in another way
+            each time, following from seed, epoch and its place in the order; 0: always the same.
+        start: where to begin; nothing that comes before it is read.
     """
 
     def __init__(
         self,
-        source: Source,
+        mix: Mix,
         vocabularies: Vocabularies,
         buckets: list[Bucket],
         *,
@@ -55,50 +82,74 @@ class TrainingBatches:
         micro_batches: int,
         seed: int,
         max_length: int,
-        start_epoch: int = 0,
-        start_batch: int = 0,
+        subword_sampling: float = 0.0,
+        start: Position = Position(),
     ):
-        self.source = source
+        self.mix = mix
         self.vocabularies = vocabularies
         self.buckets = buckets
         self.slices = replicas, micro_batches
         self.seed = seed
         self.max_length = max_length
-        self.start_epoch = start_epoch
-        self.start_batch = start_batch
-        self.pairs = 0  # seen in this epoch so far, the dropped ones included
-        self.dropped = 0  # of them, longer than max_length
+        self.subword_sampling = subword_sampling
+        self.start = start
 
     def __iter__(self) -> Iterator[Batch]:
-        epoch, first = self.start_epoch, self.start_batch
+        start = self.start
         while True:
-            for index, (inputs, targets) in enumerate(self._epoch(epoch)):
-                if index >= first:
-                    shapes = [(*self.slices, -1, array.shape[1]) for array in (inputs, targets)]
-                    yield Batch(inputs.reshape(shapes[0]), targets.reshape(shapes[1]), epoch, index)
-            if self.dropped == self.pairs:
-                raise UserError(
-                    f"{self.source}: all {self.pairs:,} pairs are longer than "
-                    f"max_length={self.max_length}"
-                )
-            epoch, first = epoch + 1, 0
+            for inputs, targets, position in self._epoch(start):
+                shapes = [(*self.slices, -1, array.shape[1]) for array in (inputs, targets)]
+                yield Batch(inputs.reshape(shapes[0]), targets.reshape(shapes[1]), position)
+            start = Position(start.epoch + 1)
 
-    def _epoch(self, epoch: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields (int32 [R*M*B, S], int32 [R*M*B, T])."""
-        self.pairs = self.dropped = 0
+    def _epoch(self, start: Position) -> Iterator[tuple[np.ndarray, np.ndarray, Position]]:
+        """Yields (int32 [R*M*B, S], int32 [R*M*B, T], the position after)."""
+        order = self.mix.order(self.seed, start.epoch)
         rows = np.prod(self.slices)
         parts = [_PartBatch(rows * bucket.rows, bucket) for bucket in self.buckets]
-        chunks = _shuffled(self.source.dataset(), self.seed, epoch)
-        for ids, lengths in _encoded(
-            chunks, self.vocabularies, self.max_length
-        ).as_numpy_iterator():
-            bucket = bucket_numbers(self.buckets, np.stack(lengths, axis=1))
-            bucket[np.maximum(*lengths) > self.max_length] = len(parts)
-            self.pairs += len(bucket)
-            self.dropped += np.count_nonzero(bucket == len(parts))
-            for part, which in zip(parts, _groups(bucket, len(parts))):
-                yield from part.add(ids[0][which], ids[1][which])
-        yield from _merge(parts)
+        for part, waiting in zip(parts, start.waiting):
+            for places, ids, _ in self._encoded(order, start.epoch, np.array(waiting, int)):
+                # Full ones come only where the buckets hold less than before: on fewer devices.
+                for _, *batch in part.add(places, *ids):
+                    yield *batch, start
+        here = dataclasses.replace(start, batches=0)
+        made = start.batches
+        rest = np.arange(start.place, len(order))
+        for places, ids, lengths in self._encoded(order, start.epoch, rest):
+            bucket = bucket_numbers(self.buckets, lengths)
+            bucket[lengths.max(axis=1) > self.max_length] = len(parts)
+            batches = (
+                batch
+                for part, which in zip(parts, _groups(bucket, len(parts)))
+                for batch in part.add(places[which], ids[0][which], ids[1][which])
+            )
+            yield from _after(here, made, batches)
+            made = 0
+            here = Position(
+                start.epoch,
+                int(places[-1]) + 1,
+                tuple(part.waiting() for part in parts),
+                dropped=here.dropped + int(np.count_nonzero(bucket == len(parts))),
+            )
+        if here.dropped == len(order):
+            raise UserError(
+                f"{self.mix}: all {len(order):,} pairs are longer than max_length={self.max_length}"
+            )
+        yield from _after(here, made, _merge(parts))
+
+    def _encoded(self, order: np.ndarray, epoch: int, places: np.ndarray):
+        """What `encoding.encoded` yields, for the pairs at these places of an epoch's order."""
+        spelling = Spelling(self.vocabularies, self.subword_sampling, self.seed, epoch)
+        return encoded(self.mix, order, places, spelling, self.max_length)
+
+
+def _after(
+    here: Position, made: int, batches: Iterator[tuple[np.ndarray, ...]]
+) -> Iterator[tuple[np.ndarray, np.ndarray, Position]]:
+    """The batches after the first `made`, and the position after each, counted from `here`."""
+    for number, (_, inputs, targets) in enumerate(batches, 1):
+        if number > made:
+            yield inputs, targets, dataclasses.replace(here, batches=number)
 
 
 class _PartBatch:
@@ -110,26 +161,36 @@ class _PartBatch:
         self.clear()
 
     def clear(self):
+        self.numbers = np.full(self.capacity, -1)  # of the rows' pairs
         self.sides = [np.zeros([self.capacity, width], np.int32) for width in self.widths]
         self.rows = 0
 
-    def add(self, *sides: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Adds rows, int32 [n, any S] and [n, any T], and yields the batches that become full."""
-        start, total = 0, len(sides[0])
+    def waiting(self) -> tuple[int, ...]:
+        """The numbers of the rows' pairs."""
+        return tuple(self.numbers[: self.rows].tolist())
+
+    def add(self, numbers: np.ndarray, *sides: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+        """Adds rows, int [n], int32 [n, any S], [n, any T], and yields the batches that get full.
+
+        A batch is (numbers int64 [capacity], -1 for an empty row; int32 [capacity, S], [.., T]).
+        """
+        start, total = 0, len(numbers)
         while start < total:
             count = min(self.capacity - self.rows, total - start)
+            taken = slice(self.rows, self.rows + count)
+            self.numbers[taken] = numbers[start : start + count]
             for own, new in zip(self.sides, sides):
                 width = min(own.shape[1], new.shape[1])
-                own[self.rows : self.rows + count, :width] = new[start : start + count, :width]
+                own[taken, :width] = new[start : start + count, :width]
             self.rows += count
             start += count
             if self.rows == self.capacity:
-                batch = tuple(self.sides)
+                batch = self.numbers, *self.sides
                 self.clear()
                 yield batch
 
 
-def _merge(parts: list[_PartBatch]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _merge(parts: list[_PartBatch]) -> Iterator[tuple[np.ndarray, ...]]:
     """Batches an epoch's rest, the longest first; a shorter pair fits a longer one's bucket."""
     for place in reversed(range(len(parts))):
         part = parts[place]
@@ -138,13 +199,14 @@ def _merge(parts: list[_PartBatch]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
                 break
             count = min(part.capacity - part.rows, shorter.rows)
             shorter.rows -= count
-            moved = [side[shorter.rows : shorter.rows + count] for side in shorter.sides]
-            full = list(part.add(*moved))
+            taken = slice(shorter.rows, shorter.rows + count)
+            moved = [side[taken] for side in shorter.sides]
+            full = list(part.add(shorter.numbers[taken], *moved))
             for side in moved:
                 side[:] = 0
             yield from full
         if part.rows:
-            yield tuple(part.sides)
+            yield part.numbers, *part.sides
 
 
 def _groups(bucket: np.ndarray, count: int) -> list[np.ndarray]:
@@ -153,47 +215,21 @@ def _groups(bucket: np.ndarray, count: int) -> list[np.ndarray]:
     return np.split(order, np.searchsorted(bucket[order], np.arange(1, count + 1)))[:count]
 
 
-def _shuffled(pairs: tf.data.Dataset, seed: int, epoch: int) -> tf.data.Dataset:
-    """Chunks of (string [n], string [n]), shuffled within blocks of the corpus to bound memory.
+def sample_lengths(
+    mix: Mix,
+    vocabularies: Vocabularies,
+    seed: int,
+    subword_sampling: float = 0.0,
+    limit: int = 200_000,
+) -> np.ndarray:
+    """int64 [N, 2]: sub-words of source and target, EOS included, of a sample of an epoch.
 
-    Stateless random numbers, unlike `Dataset.shuffle`, do not depend on TensorFlow's global seed.
+    The first `limit` pairs of the first epoch's order, which is shuffled as a whole.
     """
-
-    def shuffle(number, texts):
-        block_seed = tf.random.experimental.stateless_fold_in(
-            tf.constant([seed, epoch], tf.int64), number
-        )
-        order = tf.argsort(tf.random.stateless_uniform(tf.shape(texts[0]), block_seed))
-        return tuple(tf.gather(side, order) for side in texts)
-
-    # Of prefetched blocks one is enough: it is read while its predecessor is tokenised.
-    return pairs.batch(_BLOCK).enumerate().map(shuffle).prefetch(1).rebatch(_CHUNK)
-
-
-def _encoded(
-    chunks: tf.data.Dataset, vocabularies: Vocabularies, max_length: int
-) -> tf.data.Dataset:
-    """Chunks of (ids, lengths) of both sides: int32 [n, S] cut to `max_length`; int64 [n]."""
-
-    def encode(*texts):
-        ragged = [
-            v.encode(text) for v, text in zip((vocabularies.source, vocabularies.target), texts)
-        ]
-        return tuple(ids[:, :max_length].to_tensor() for ids in ragged), tuple(
-            ids.row_lengths() for ids in ragged
-        )
-
-    return untuned(
-        chunks.map(encode, num_parallel_calls=min(os.cpu_count(), _MAX_CALLS)).prefetch(4)
-    )
-
-
-def sample_lengths(source: Source, vocabularies: Vocabularies, limit: int = 200_000) -> np.ndarray:
-    """int64 [N, 2]: sub-words of source and target, EOS included, of the first `limit` pairs."""
-    chunks = _encoded(
-        source.dataset().take(limit).batch(_CHUNK), vocabularies, 1
-    ).as_numpy_iterator()
-    return np.concatenate([np.stack(lengths, axis=1) for _, lengths in chunks])
+    order = mix.order(seed, 0)[:limit]
+    spelling = Spelling(vocabularies, subword_sampling, seed, epoch=0)
+    chunks = encoded(mix, order, np.arange(len(order)), spelling, max_length=1)
+    return np.concatenate([lengths for _, _, lengths in chunks])
 
 
 def eval_batches(
@@ -211,14 +247,10 @@ def eval_batches(
         lines are longer.
     """
     parts: dict[int, _PartBatch] = {}
-    numbers: dict[int, list[int]] = {}
 
-    def cut(length, inputs, targets):
-        lines = numbers.pop(length)
-        lines += [-1] * (len(inputs) - len(lines))
+    def cut(numbers, inputs, targets):
         return tuple(
-            array.reshape(replicas, 1, -1, *array.shape[1:])
-            for array in (inputs, targets, np.array(lines))
+            array.reshape(replicas, 1, -1, *array.shape[1:]) for array in (inputs, targets, numbers)
         )
 
     for number, pair in enumerate(pairs):
@@ -230,9 +262,9 @@ def eval_batches(
         if length not in parts:
             rows_each = max(1, batch_tokens // (replicas * length))
             parts[length] = _PartBatch(replicas * rows_each, Bucket(rows_each, length, length))
-        numbers.setdefault(length, []).append(number)
-        for batch in parts[length].add(*(np.array([row], np.int32) for row in rows)):
-            yield cut(length, *batch)
-    for length, part in parts.items():
+        sides = (np.array([row], np.int32) for row in rows)
+        for batch in parts[length].add(np.array([number]), *sides):
+            yield cut(*batch)
+    for part in parts.values():
         if part.rows:
-            yield cut(length, *part.sides)
+            yield cut(part.numbers, *part.sides)

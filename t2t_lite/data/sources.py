@@ -1,22 +1,28 @@
 """Sources: the raw examples of one split, as pairs of strings, streamed in a fixed order.
 
-A source reads a little at a time, so memory does not grow with the corpus. TensorFlow is imported
-only when a `tf.data.Dataset` is asked for.
+A source reads a little at a time, so memory does not grow with the corpus. It comes in parts that
+are quick to fetch, and whose reading (decoding, parsing, filtering) several processes may share.
 """
 
+import copy
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import file_identity, is_gzip, read_lines
+from t2t_lite.files import decode_lines, file_identity, is_regular, named, reading
 
 SPLITS = ("train", "dev", "test")
-# Where downloads, cleaned copies and vocabularies go unless the user says otherwise.
+# Where downloads, prepared corpora and vocabularies go unless the user says otherwise.
 DATA_DIR = "t2t_data"
-_CHUNK = 1024  # pairs handed from Python to TensorFlow at once
-_KEPT = 200  # chunks at most that are kept in memory, some 60 MB
+PART = 8_192  # pairs in a part
+
+Pair = tuple[str, str]
 
 
 class MissingSplit(UserError):
@@ -24,17 +30,42 @@ class MissingSplit(UserError):
 
 
 class Source:
-    """Raw (input, target) examples. A subclass defines `pairs` and `fingerprint`."""
+    """Raw (input, target) examples.
 
-    _kept: list | None = None  # all chunks of `dataset`, where they are few
+    A subclass defines `fingerprint`, and either `pairs` or, where reading is work that processes
+    may share, `parts` and `read`.
+    """
 
-    def pairs(self) -> Iterator[tuple[str, str]]:
+    distinct = False  # whether of equal pairs only the first is trained on
+    once = False  # whether it can be read once only, as a pipe can
+    _progress: float | None = None
+
+    def parts(self) -> Iterator[Any]:
+        """The examples in parts, in order: anything that can be pickled."""
+        pairs = iter(self.pairs())
+        while part := list(itertools.islice(pairs, PART)):
+            yield part
+
+    def read(self, part: Any, left_out: Counter) -> Iterator[Pair]:
+        """The pairs of a part. Counts in `left_out`, by its reason, what is not among them."""
+        return iter(part)
+
+    def pairs(self) -> Iterator[Pair]:
         """The examples, in order. Raises UserError for what cannot be read."""
-        raise NotImplementedError
+        for part in self.parts():
+            yield from self.read(part, Counter())
+
+    def progress(self) -> float | None:
+        """The share of the source, 0 to 1, that `parts` has fetched; None where unknown."""
+        return self._progress
 
     def fingerprint(self) -> str:
-        """A short hexadecimal text that changes when the data do."""
+        """A short hexadecimal text that changes when the data may have changed."""
         raise NotImplementedError
+
+    def each(self, change: Callable[["Source"], "Source"]) -> "Source":
+        """The source changed; a mixture of such changes each of its sources."""
+        return change(self)
 
     def check(self) -> int:
         """Reads everything once and returns the number of pairs.
@@ -46,72 +77,45 @@ class Source:
             raise UserError(f"{self}: the corpus is empty; expected at least one pair")
         return count
 
-    def dataset(self):
-        """The examples as a tf.data.Dataset of (input, target), two scalar strings of UTF-8 bytes.
-
-        Up to 204,800 pairs are kept in memory for later epochs: a tree takes a millisecond to read.
-        """
-        import numpy as np
-        import tensorflow as tf
-
-        def read():
-            pairs, kept = self.pairs(), []
-            while chunk := list(itertools.islice(pairs, _CHUNK)):
-                arrays = tuple(
-                    np.array([text.encode() for text in side], object) for side in zip(*chunk)
-                )
-                if len(kept) <= _KEPT:
-                    kept.append(arrays)
-                yield arrays
-            if len(kept) <= _KEPT:
-                self._kept = kept
-
-        def chunks():
-            yield from read() if self._kept is None else self._kept
-
-        side = tf.TensorSpec([None], tf.string)
-        return tf.data.Dataset.from_generator(chunks, output_signature=(side, side)).unbatch()
-
 
 class TextFiles(Source):
-    """Two line-aligned text files, plain or `.gz`. A line ends in LF; CR is never part of it."""
+    """Two line-aligned text files, plain or `.gz`, read by `files.open_bytes`."""
 
     def __init__(self, input_path, target_path):
         self.paths = Path(input_path), Path(target_path)
+        self.once = not all(map(is_regular, self.paths))
 
     def __str__(self):
         return f"{self.paths[0]} and {self.paths[1]}"
 
-    def pairs(self):
-        """The lines side by side. Raises UserError where one file has more than the other."""
-        ended = object()
-        count = 0
-        sides = [read_lines(path) for path in self.paths]
-        for pair in itertools.zip_longest(*sides, fillvalue=ended):
-            if ended in pair:
-                counts = [
-                    count + (line is not ended) + sum(1 for _ in side)
-                    for line, side in zip(pair, sides)
-                ]
-                raise UserError(
-                    f"unequal line counts: {self.paths[0]} has {counts[0]:,}, "
-                    f"{self.paths[1]} has {counts[1]:,}; expected line-aligned files"
-                )
-            count += 1
-            yield pair
+    def parts(self):
+        """(number of the first line, the lines of either side as bytes).
 
-    def dataset(self):
-        """The same, read in TensorFlow."""
-        import tensorflow as tf
+        Raises UserError where one file has more lines than the other.
+        """
+        with reading(self.paths[0]) as inputs, reading(self.paths[1]) as targets:
+            files = inputs, targets
+            for first in itertools.count(1, PART):
+                sides = [list(itertools.islice(file, PART)) for file in files]
+                counts = [len(side) for side in sides]
+                if counts[0] != counts[1]:
+                    counts = [
+                        first - 1 + count + sum(1 for _ in file)
+                        for count, file in zip(counts, files)
+                    ]
+                    raise UserError(
+                        f"unequal line counts: {self.paths[0]} has {counts[0]:,}, "
+                        f"{self.paths[1]} has {counts[1]:,}; expected line-aligned files"
+                    )
+                if not counts[0]:
+                    return
+                self._progress = None if self.once else _share_read(files)
+                yield first, sides
 
-        # TextLineDataset reads without Python's lock; like `read_lines`, it ends lines at LF and
-        # leaves CR out.
-        return tf.data.Dataset.zip(
-            *(
-                tf.data.TextLineDataset(str(p), compression_type="GZIP" if is_gzip(p) else "")
-                for p in self.paths
-            )
-        )
+    def read(self, part, left_out):
+        """The lines side by side. Raises UserError for what is not UTF-8."""
+        first, sides = part
+        return zip(*(decode_lines(side, named(p), first) for side, p in zip(sides, self.paths)))
 
     def fingerprint(self):
         """Of the files' paths, sizes and times."""
@@ -123,13 +127,24 @@ class TsvFile(Source):
 
     def __init__(self, path):
         self.path = Path(path)
+        self.once = not is_regular(path)
 
     def __str__(self):
         return str(self.path)
 
-    def pairs(self):
+    def parts(self):
+        """(number of the first line, lines as bytes)."""
+        with reading(self.path) as file:
+            for first in itertools.count(1, PART):
+                if not (lines := list(itertools.islice(file, PART))):
+                    return
+                self._progress = None if self.once else _share_read([file])
+                yield first, lines
+
+    def read(self, part, left_out):
         """The lines' columns. Raises UserError for a line without exactly one tab."""
-        for number, line in enumerate(read_lines(self.path), 1):
+        first, lines = part
+        for number, line in enumerate(decode_lines(lines, named(self.path), first), first):
             columns = line.split("\t")
             if len(columns) != 2:
                 raise UserError(
@@ -146,7 +161,7 @@ class TsvFile(Source):
 class Generated(Source):
     """Examples made by a function; `key` names it, and changes when the function's output does."""
 
-    def __init__(self, function: Callable[[], Iterator[tuple[str, str]]], key: str):
+    def __init__(self, function: Callable[[], Iterator[Pair]], key: str):
         self.function = function
         self.key = key
 
@@ -162,137 +177,160 @@ class Generated(Source):
         return digest(self.key)
 
 
-class TfdsTranslation(Source):
-    """One split of a translation set of TensorFlow Datasets, such as `wmt14_translate/de-en`."""
-
-    def __init__(
-        self, name: str, split: str, input_language: str, target_language: str, data_dir=None
-    ):
-        self.name = name
-        self.split = split
-        self.languages = input_language, target_language
-        self.data_dir = data_dir
-
-    def __str__(self):
-        return f"TFDS {self.name}, split {self.split}"
-
-    def dataset(self):
-        """The examples in TensorFlow. Downloads and prepares them where that has not been done."""
-        import tensorflow_datasets as tfds
-
-        try:
-            examples = tfds.load(
-                self.name, split=self.split, data_dir=self.data_dir, shuffle_files=False
-            )
-        except Exception as error:  # whatever the network, the disk or TFDS may raise
-            reason = next(iter(str(error).strip().splitlines()), "")
-            raise UserError(
-                f"{self}: cannot be downloaded or prepared ({type(error).__name__}: {reason}); "
-                "give --raw_dir with local files instead"
-            ) from error
-        return untuned(
-            _map(examples, lambda example: tuple(example[language] for language in self.languages))
-        )
-
-    def pairs(self):
-        """The examples of `dataset`, decoded."""
-        for source, target in self.dataset().as_numpy_iterator():
-            yield source.decode(), target.decode()
-
-    def check(self):
-        """The number of pairs, which TFDS mostly knows without reading them."""
-        count = int(self.dataset().cardinality())
-        return count if count > 0 else super().check()  # negative where unknown
-
-    def fingerprint(self):
-        """Of the data set's name, the split and the languages."""
-        return digest(self.name, self.split, *self.languages)
-
-
-class Reversed(Source):
-    """Another source with its sides swapped."""
+class _Changed(Source):
+    """Another source, changed in reading."""
 
     def __init__(self, source: Source):
         self.source = source
+        self.distinct, self.once = source.distinct, source.once
+
+    def __str__(self):
+        return str(self.source)
+
+    def parts(self):
+        """The other source's."""
+        return self.source.parts()
+
+    def read(self, part, left_out):
+        """The other source's pairs."""
+        return self.source.read(part, left_out)
+
+    def progress(self):
+        """The other source's."""
+        return self.source.progress()
+
+
+class Reversed(_Changed):
+    """Another source with its sides swapped."""
 
     def __str__(self):
         return f"{self.source}, reversed"
 
-    def pairs(self):
+    def read(self, part, left_out):
         """(target, input) of each pair."""
-        return ((target, source) for source, target in self.source.pairs())
-
-    def check(self):
-        """The other source's check."""
-        return self.source.check()
-
-    def dataset(self):
-        """The other source's dataset, swapped in TensorFlow."""
-        return _map(self.source.dataset(), lambda source, target: (target, source))
+        return ((target, source) for source, target in self.source.read(part, left_out))
 
     def fingerprint(self):
         """Another than the other source's."""
         return digest("reversed", self.source.fingerprint())
 
 
-class Mapped(Source):
+class Mapped(_Changed):
     """Another source whose pairs go through a function; `key` changes when the function does."""
 
-    def __init__(self, source: Source, function: Callable[[str, str], tuple[str, str]], key: str):
-        self.source = source
+    def __init__(self, source: Source, function: Callable[[str, str], Pair], key: str):
+        super().__init__(source)
         self.function = function
         self.key = key
 
-    def __str__(self):
-        return str(self.source)
-
-    def pairs(self):
+    def read(self, part, left_out):
         """The function's result for each pair."""
-        return (self.function(*pair) for pair in self.source.pairs())
+        return (self.function(*pair) for pair in self.source.read(part, left_out))
 
     def fingerprint(self):
         """Of the key and the other source."""
         return digest("mapped", self.key, self.source.fingerprint())
 
 
-class Filtered(Source):
-    """The pairs of another source that `keep` accepts; `key` changes when what it accepts does."""
+class Filtered(_Changed):
+    """The pairs of another source that `keep` accepts; those that it does not are counted.
+
+    Args:
+        key: what the count is called; changes when what `keep` accepts does.
+    """
 
     def __init__(self, source: Source, keep: Callable[[str, str], bool], key: str):
-        self.source = source
+        super().__init__(source)
         self.keep = keep
         self.key = key
 
-    def __str__(self):
-        return f"{self.source}, {self.key}"
-
-    def pairs(self):
+    def read(self, part, left_out):
         """The pairs that `keep` accepts, in the source's order."""
-        return (pair for pair in self.source.pairs() if self.keep(*pair))
+        for pair in self.source.read(part, left_out):
+            if self.keep(*pair):
+                yield pair
+            else:
+                left_out[self.key] += 1
 
     def fingerprint(self):
         """Of the key and the source."""
         return digest("filtered", self.key, self.source.fingerprint())
 
 
-def _map(examples, function):
-    """A dataset after an elementwise `function`, in batches: seven times as fast as one by one."""
-    return examples.batch(_CHUNK).map(function).unbatch()
+class Distinct(_Changed):
+    """Another source of whose equal pairs only the first is trained on."""
+
+    def __init__(self, source: Source):
+        super().__init__(source)
+        self.distinct = True
+
+    def fingerprint(self):
+        """Another than the other source's."""
+        return digest("distinct", self.source.fingerprint())
 
 
-def untuned(examples):
-    """A tf.data.Dataset without TensorFlow's tuner.
+class Mixture(Source):
+    """Several sources that are trained on together.
 
-    The tuner sleeps for up to a minute, and the end of an iterator waits until it wakes: every
-    other epoch of a small corpus began 45 seconds late.
+    Args:
+        sources: each is prepared for itself.
+        weights: how often an epoch holds each pair of a source: 1 once, 2 twice, 0.5 every other
+            epoch.
     """
-    import tensorflow as tf
 
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return examples.with_options(options)
+    def __init__(self, sources: Sequence[Source], weights: Sequence[float]):
+        self.sources = tuple(sources)
+        self.weights = tuple(weights)
+
+    def __str__(self):
+        return " + ".join(map(str, self.sources))
+
+    def pairs(self):
+        """The sources one after the other, each once."""
+        return itertools.chain.from_iterable(source.pairs() for source in self.sources)
+
+    def passes(self, sizes: Sequence[int]) -> tuple[float, ...]:
+        """How often an epoch holds each pair of the sources, for the numbers of their pairs."""
+        return self.weights
+
+    def each(self, change):
+        """The same mixture of its sources, each of them changed."""
+        mixture = copy.copy(self)
+        mixture.sources = tuple(map(change, self.sources))
+        return mixture
+
+    def fingerprint(self):
+        """Of the sources and their weights."""
+        return digest("mixture", str(self.weights), *(s.fingerprint() for s in self.sources))
+
+
+def weighted(flag: str, paths: Sequence[str]) -> tuple[tuple[str, ...], float]:
+    """A group of paths and its weight, which `@2` at the end of the last says; without it, 1.
+
+    A file whose own name ends so is taken as it is. Raises UserError for a weight of 0 or less.
+    """
+    *others, last = paths
+    path, at, text = last.rpartition("@")
+    if not at or os.path.exists(last):
+        return tuple(paths), 1.0
+    try:
+        weight = float(text)
+    except ValueError:
+        return tuple(paths), 1.0
+    if not 0 < weight < math.inf:
+        raise UserError(f"--{flag} {last}: weight {text}; expected a number above 0")
+    return (*others, path), weight
+
+
+def _share_read(files: Sequence[BinaryIO]) -> float | None:
+    """The share of the bytes of open regular files that is read; None where they hold none."""
+    files = [getattr(file, "fileobj", file) for file in files]  # a GzipFile's own
+    total = sum(os.fstat(file.fileno()).st_size for file in files)
+    return sum(file.tell() for file in files) / total if total else None
 
 
 def digest(*parts: str) -> str:
     """12 hexadecimal digits that change when any of the parts does."""
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
+    # Names of files may hold bytes that are no UTF-8, which stand in strings as surrogates.
+    joined = "\n".join(parts).encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(joined, digest_size=6).hexdigest()

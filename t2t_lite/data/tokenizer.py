@@ -6,26 +6,25 @@ SentencePiece's mark of a space.
 """
 
 import dataclasses
+import functools
 import hashlib
-import io
-import random
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text
+from sentencepiece import sentencepiece_model_pb2
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer
 
+from t2t_lite.data.subword_training import EOS, PAD, UNK, train_model
 from t2t_lite.errors import UserError
-from t2t_lite.files import missing_file, replacing
+from t2t_lite.files import missing_file
+from t2t_lite.output import replacing
 from t2t_lite.quiet import native_stderr_silenced
 
-# No BOS: the decoder's shifted input starts with PAD, whose embedding is zero.
-PAD, EOS, UNK = 0, 1, 2
 _SPACE = "\u2581"  # SentencePiece's mark of a space
-_SAMPLE = 1_000_000  # sentences that a vocabulary is trained on at most
+_LARGEST = 1 << 30  # bytes of a model file: they are read into memory
 
 
 class Vocabulary:
@@ -46,56 +45,17 @@ class Vocabulary:
         self.size = self.processor.get_piece_size()
         self._bytes = [_text(self.processor, piece) for piece in range(self.size)]
         self._texts = tf.constant(self._bytes)
-        self._begins_with_space = self.processor.encode("a", out_type=str)[0].startswith(_SPACE)
+        self._begins_with_space = "".join(self.processor.encode("a", out_type=str))[:1] == _SPACE
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of the model file, 64 hexadecimal digits."""
+        return hashlib.sha256(self.proto).hexdigest()
 
     @classmethod
-    def train(
-        cls,
-        sentences: Iterable[str],
-        size: int | None,
-        *,
-        model_type: str = "bpe",
-        seed: int = 1,
-        sample: int = _SAMPLE,
-        user_symbols: Sequence[str] = (),
-    ) -> "Vocabulary":
-        """Learns `size` sub-words from a seeded sample of at most `sample` sentences.
-
-        Args:
-            sentences: lines of text, one or both sides' of a corpus.
-            size: sub-words, the special ones included; None for `word`, which keeps all.
-            model_type: SentencePiece's: `bpe`, `unigram`, or `word`: what stands between spaces is
-                never split.
-            seed: of the sample.
-            sample: sentences kept in memory.
-            user_symbols: texts that always are one sub-word.
-
-        Raises UserError for a size that the sentences do not allow, naming the nearest that they
-        do.
-        """
-        model = io.BytesIO()
-        whole_words = model_type == "word"
-        try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(_sample(sentences, sample, seed)),
-                model_writer=model,
-                vocab_size=size or 1_000_000,  # not read where all are kept
-                use_all_vocab=whole_words,
-                model_type=model_type,
-                pad_id=PAD,
-                eos_id=EOS,
-                unk_id=UNK,
-                bos_id=-1,
-                normalization_rule_name="identity",
-                remove_extra_whitespaces=False,
-                byte_fallback=not whole_words,
-                character_coverage=0.9999,  # rarer characters are spelled in bytes
-                user_defined_symbols=list(user_symbols),
-                minloglevel=2,
-            )
-        except RuntimeError as error:
-            raise _size_error(str(error), size) from None
-        return cls(model.getvalue())
+    def train(cls, sentences: Iterable[str], size: int | None, **options) -> "Vocabulary":
+        """What `subword_training.train_model` learns, with its options."""
+        return cls(train_model(sentences, size, **options))
 
     @classmethod
     def load(cls, path) -> "Vocabulary":
@@ -106,15 +66,18 @@ class Vocabulary:
         path = Path(path)
         if not path.is_file():
             raise missing_file(path)
-        proto = path.read_bytes()
         try:
-            if not proto:  # which SentencePiece takes for "no model given"
+            # SentencePiece takes nothing at all for "no model given".
+            if not 0 < path.stat().st_size <= _LARGEST:
                 raise RuntimeError
-            processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
-        except RuntimeError:
+            vocabulary = cls(path.read_bytes())
+        # Of a sub-word that is not UTF-8 the second, of what the graph's library refuses the third.
+        except (RuntimeError, UnicodeDecodeError, tf.errors.OpError):
             raise UserError(
-                f"{path}: not a SentencePiece model; expected a file that spm_train wrote"
+                f"{path}: not a SentencePiece model, or broken; expected a file that spm_train "
+                "wrote"
             ) from None
+        processor = vocabulary.processor
         ids = processor.pad_id(), processor.eos_id(), processor.unk_id()
         if ids != (PAD, EOS, UNK):
             raise UserError(
@@ -122,7 +85,7 @@ class Vocabulary:
                 f"expected {PAD}, {EOS}, {UNK} "
                 f"(spm_train --pad_id={PAD} --eos_id={EOS} --unk_id={UNK} --bos_id=-1)"
             )
-        return cls(proto)
+        return vocabulary
 
     def save(self, path) -> None:
         """Writes the model file: whole, or not at all."""
@@ -149,6 +112,50 @@ class Vocabulary:
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
         """What `encode` does, in Python."""
         return self.processor.encode(list(lines), add_eos=True)
+
+    def sample(
+        self, texts: Sequence[str | bytes], seeds: Sequence[int], alpha: float
+    ) -> list[list[int]]:
+        """Another way to spell each text, drawn at random from its own seed (Kudo 2018).
+
+        With a `bpe` model each merge is left out with probability `alpha` (BPE-dropout, Provilkov
+        et al. 2020); with a `unigram` model spellings are drawn by their probabilities to the power
+        of `alpha`. A `word` model has one spelling only. The ids, EOS at the end, follow from text,
+        seed and alpha alone, whatever the other texts, the thread and the process.
+        """
+        if not self._has_spellings:
+            return self.processor.encode(list(texts), add_eos=True)
+        drawn = []
+        for text, seed in zip(texts, seeds, strict=True):
+            # Of this thread's generator: 32 bits, of which the largest number means "at random".
+            sentencepiece.set_random_generator_seed(seed % 0xFFFFFFFF)
+            drawn.append(
+                self.processor.encode(
+                    text, add_eos=True, enable_sampling=True, nbest_size=-1, alpha=alpha
+                )
+            )
+        return drawn
+
+    @functools.cached_property
+    def _spec(self) -> sentencepiece_model_pb2.ModelProto:
+        return sentencepiece_model_pb2.ModelProto.FromString(self.proto)
+
+    @functools.cached_property
+    def _has_spellings(self) -> bool:
+        trainer = self._spec.trainer_spec
+        return trainer.model_type in (trainer.BPE, trainer.UNIGRAM)
+
+    def losses(self) -> list[str]:
+        """What it does not keep of a text, in words. Of a model trained here: nothing."""
+        normalizer = self._spec.normalizer_spec
+        found = []
+        if normalizer.precompiled_charsmap:
+            found.append(f"replaces characters ({normalizer.name or 'by rules of its own'})")
+        if normalizer.remove_extra_whitespaces:
+            found.append("takes out double spaces and those at both ends")
+        if not any(map(self.processor.is_byte, range(self.size))):
+            found.append("takes characters it does not know for UNK, having no byte fallback")
+        return found
 
     def decode_lines(self, ids: Iterable[Sequence[int]]) -> list[str]:
         """What `decode` does, in Python."""
@@ -229,32 +236,3 @@ def _before_eos(row: Sequence[int]) -> list[int]:
     if EOS in ids:
         ids = ids[: ids.index(EOS)]
     return [i for i in ids if i != PAD]
-
-
-def _sample(sentences: Iterable[str], size: int, seed: int) -> list[str]:
-    """`size` of the sentences, each equally likely (reservoir sampling), in bounded memory."""
-    chooser = random.Random(seed)
-    kept: list[str] = []
-    for number, sentence in enumerate(sentences):
-        if number < size:
-            kept.append(sentence)
-        elif (place := int(chooser.random() * (number + 1))) < size:
-            kept[place] = sentence
-    return kept
-
-
-def _size_error(message: str, size: int) -> UserError:
-    """SentencePiece's own words turned into one line that names the nearest size that works."""
-    if found := re.search(r"too high.*<= (\d+)", message):
-        return UserError(
-            f"vocab_size {size} is too large for this corpus; the largest possible is {found[1]}"
-        )
-    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return UserError(
-            f"vocab_size {size} is too small for this corpus; the smallest possible is {found[1]}"
-        )
-    if "sentences_.empty()" in message:
-        return UserError("no vocabulary can be trained: the corpus holds no text")
-    return UserError(
-        f"no vocabulary with vocab_size {size} can be trained: {' '.join(message.split())}"
-    )

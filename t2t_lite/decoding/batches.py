@@ -91,6 +91,11 @@ class BatchedSearch:
         programs = [_Program(*pair, self._grammar, self._xla) for pair in zip(models, self.devices)]
         self._programs = programs * workers  # one for each batch at a time
 
+    @property
+    def window(self) -> int:
+        """Lines that are read, sorted and decoded at a time."""
+        return _WINDOW * len(self.devices)
+
     def stream(
         self,
         lines: Iterable[str],
@@ -103,6 +108,7 @@ class BatchedSearch:
         sampling: Sampling | None = None,
         constrained: bool = True,
         seed: int = 1,
+        first: int = 0,
         progress: Callable[[int, int], object] = lambda lines, subwords: None,
     ) -> Iterator[list[Hypothesis]]:
         """Yields each line's hypotheses, best first, reading the lines a window at a time.
@@ -119,6 +125,7 @@ class BatchedSearch:
             constrained: obey the grammar of outputs, where the problem has one; prefixes go
                 without it.
             seed: of the samples; a line's follow from it and from the line's number.
+            first: the number of the first line.
             progress: called with the number of lines just done, and of the sub-words that were read
                 of them, EOS included.
         """
@@ -136,8 +143,8 @@ class BatchedSearch:
                 f"problem {self.problem.name} has a grammar of outputs, which may forbid a prefix; "
                 "turn it off first"
             )
-        rows = self._rows(lines, prefixes)
-        while window := list(itertools.islice(rows, _WINDOW * len(self.devices))):
+        rows = self._rows(lines, prefixes, first)
+        while window := list(itertools.islice(rows, self.window)):
             empty = [row for row in window if not row.line.strip()]
             for row in empty:
                 [text] = self.vocabularies.target.decode_lines([row.prefix])
@@ -149,16 +156,23 @@ class BatchedSearch:
                 progress(len(done), sum(len(row.inputs) for row in done))
             yield from (row.outputs for row in window)
 
-    def _rows(self, lines: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[_Row]:
+    def _rows(
+        self, lines: Iterable[str], prefixes: Iterable[str] | None, first: int
+    ) -> Iterator[_Row]:
         source, target = self.vocabularies.source, self.vocabularies.target
         beginnings = itertools.repeat("") if prefixes is None else prefixes
         pairs = (zip if prefixes is None else itertools.zip_longest)(lines, beginnings)
-        for number, (line, prefix) in enumerate(pairs):
+        for number, (line, prefix) in enumerate(pairs, first):
             if line is None or prefix is None:
                 ended = "lines" if line is None else "prefixes"
                 raise UserError(f"only {number} {ended}; expected a prefix for each line")
             [inputs] = source.encode_lines([self.problem.input_text(line)])
             [begin] = target.encode_lines([prefix])
+            if target.decode_lines([begin]) != [prefix]:
+                raise UserError(
+                    f"prefix {number + 1}: {prefix[:40]!r} cannot be spelled by the vocabulary; "
+                    f"nearest: {target.decode_lines([begin])[0][:40]!r}"
+                )
             yield _Row(number, line, inputs, begin[:-1])  # a prefix does not end: no EOS
 
     def _decode(self, rows: list[_Row], search: Search, seed: int) -> Iterator[list[_Row]]:

@@ -109,6 +109,7 @@ def bracketing(
 ) -> dict[str, float]:
     """The figures of trees, a line of text each, with COLLINS's parameters.
 
+    Words are compared as people write them, whether they are escaped as in treebanks or not.
     `gold_tags`: the words get the gold tags; otherwise they keep their own. Percentages, but for
     `crossing`, the average number of crossing brackets; those ending in `_40` are about sentences
     of at most 40 words. `tagging_accuracy` comes with their own tags only. `valid` is the
@@ -116,11 +117,15 @@ def bracketing(
     from the reference's, whose brackets don't pair up, or that are empty. Raises UserError if there
     are no lines.
     """
+    # Here, since nltk takes 0.3 s to import, and every command imports the metrics.
+    from t2t_lite.trees.reader import one_spelling
+
     if not hypotheses:
         raise UserError("no lines to score; expected at least one")
     scores = []
     for number, (hypothesis, reference) in enumerate(zip(hypotheses, references, strict=True), 1):
         names = f"reference {number}", f"hypothesis {number}"
+        hypothesis, reference = one_spelling(hypothesis), one_spelling(reference)
         try:
             score = score_lines(reference, hypothesis, gold_tags=gold_tags, names=names)
         except Unreadable:  # or of the reference, and then the next line says so

@@ -4,7 +4,6 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from t2t_lite.errors import UserError
 from t2t_lite.files import read_lines
@@ -51,7 +50,7 @@ class Parameters:
         through `warn`. Raises UserError for what cannot be read and for a number that is none.
         """
         fields = {}
-        for number, line in enumerate(read_lines(Path(path)), 1):
+        for number, line in enumerate(read_lines(path), 1):
             line = line.rstrip(" \t\v\f\r")
             if line.startswith("#") or len(line) < 3:
                 continue

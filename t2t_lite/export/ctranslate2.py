@@ -25,7 +25,7 @@ from t2t_lite.evaluation.perplexity import score_batch
 from t2t_lite.export import metadata
 from t2t_lite.export.folder import building, fresh_answer, new_version, publish, random_lines
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.problem import Problem, grammar_of, is_identity
+from t2t_lite.problem import Problem, grammar_of, is_default
 from t2t_lite.run import Run
 from t2t_lite.translator import Translator
 
@@ -126,7 +126,7 @@ def _about(
     problem: Problem, vocabularies: Vocabularies, search: Search, quantization: str | None
 ) -> dict:
     """What the metadata of this format say beside those of all."""
-    python = not is_identity(problem.input_text)
+    python = not is_default(problem.input_text)
     return {
         "ctranslate2": ctranslate2.__version__,
         "quantization": quantization,

@@ -12,7 +12,7 @@ from t2t_lite import __version__, records, registry
 from t2t_lite.data import vocabulary_files
 from t2t_lite.errors import UserError
 from t2t_lite.options import FilePath, options
-from t2t_lite.problem import Problem, is_identity
+from t2t_lite.problem import Problem, is_default
 
 if TYPE_CHECKING:  # clients read metadata without TensorFlow
     from t2t_lite.data.tokenizer import Vocabularies
@@ -55,7 +55,7 @@ def metadata(
         "vocabularies": _vocabularies(vocabularies, _ASSETS[file]),
         # The model's text is not yet the user's where the problem says so.
         "output_text": None
-        if is_identity(problem.output_text)
+        if is_default(problem.output_text)
         else "t2t_lite.export.metadata.problem(metadata).output_text(text, line)",
     }
 

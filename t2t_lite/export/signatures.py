@@ -14,14 +14,8 @@ from t2t_lite.decoding.hypotheses import length_penalty
 from t2t_lite.decoding.search import Search, run_search
 from t2t_lite.evaluation.perplexity import SCORE_TOKENS, score_batch
 from t2t_lite.export.metadata import NO_SCORE
-from t2t_lite.problem import grammar_of
+from t2t_lite.problem import BLANK, grammar_of
 from t2t_lite.translator import Translator
-
-# What Python's str.isspace calls blank, and so the decoder.
-_BLANK = (
-    r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
-    r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
-)
 
 Tensors = dict[str, tf.Tensor]
 
@@ -139,7 +133,7 @@ class Signatures:
             lines = tf.reshape(tf.strings.regex_replace(lines, r"[\r\n]", " "), shape[:2])
             return tf.where(log_probs > NO_SCORE, lines, "")
 
-        inputs, blank = self._source(text), tf.strings.regex_full_match(text, _BLANK)
+        inputs, blank = self._source(text), tf.strings.regex_full_match(text, f"{BLANK}*")
         outputs, score, log_prob = self._search(
             inputs, blank, n_best, texts, tf.fill([tf.size(text), n_best], "")
         )

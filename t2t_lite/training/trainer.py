@@ -16,8 +16,8 @@ from t2t_lite.checkpoints import (
     write_arrays,
 )
 from t2t_lite.data.buckets import fit_buckets
-from t2t_lite.data.pipeline import TrainingBatches, sample_lengths
-from t2t_lite.data.sources import MissingSplit
+from t2t_lite.data.pipeline import Position, TrainingBatches, sample_lengths
+from t2t_lite.data.prepare import Corpora
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import UserError
 from t2t_lite.run import Run
@@ -34,6 +34,7 @@ class Trainer:
 
     Args:
         run: Run, saved.
+        corpora: the problem's data, prepared.
         vocabularies: the run's.
         strategy: tf.distribute.Strategy.
         xla: whether forward and gradients are compiled by XLA.
@@ -46,11 +47,14 @@ class Trainer:
         model: Transformer.
         step: TrainStep.
         buckets: the shapes of the batches.
+        lengths: int [N, 2], sub-words of source and target of a sample of the training pairs.
+        epoch_pairs: pairs in an epoch, those that are too long included.
     """
 
     def __init__(
         self,
         run: Run,
+        corpora: Corpora,
         vocabularies: Vocabularies,
         *,
         strategy: tf.distribute.Strategy,
@@ -63,8 +67,11 @@ class Trainer:
         self.run, self.hparams, self.log = run, run.hparams, log
         self._vocabularies = vocabularies
         self._slices = {"replicas": strategy.num_replicas_in_sync, "micro_batches": micro_batches}
-        self._source = run.problem.examples("train")
-        self.lengths = sample_lengths(self._source, vocabularies)
+        self._mix = corpora.train
+        self.epoch_pairs = len(self._mix)
+        self.lengths = sample_lengths(
+            self._mix, vocabularies, run.seed, self.hparams.subword_sampling
+        )
         self.buckets = fit_buckets(
             self.lengths,
             batch_tokens=self.hparams.batch_tokens,
@@ -76,27 +83,37 @@ class Trainer:
             self.model = run.new_model(vocabularies, POLICIES[precision])
             self.step = TrainStep(self.model, self.hparams, strategy, seed=run.seed, xla=xla)
         self._variables = model_variables(self.model)
-        position = run.checkpoints.restore(self._variables, self.step.state())
-        self._position = position or {"epoch": 0, "batch": 0}
-        try:
-            dev = run.problem.source("dev")
-            self._dev = list(dev.pairs())
-        except MissingSplit as error:
-            log(f"no evaluation while training: {error}")
-            dev, self._dev = None, []
+        self._position = self._restore()
+        self._dev = list(corpora.dev.pairs()) if corpora.dev else []
         # One device: copies on others would not follow the training.
         devices = strategy.extended.worker_devices[:1]
         self._workers = workers
         self._translator = Translator(
             self.model, vocabularies, run.problem, devices=devices, workers=workers
         )
-        self._translator.references(self._dev, dev)  # a wrong one is known before any update
+        # A wrong one is known before any update.
+        self._translator.references(self._dev, corpora.dev and corpora.dev.source)
+
+    def _restore(self) -> Position:
+        """Loads the newest checkpoint, if there is one; returns where its data continue."""
+        stored = self.run.checkpoints.restore(self._variables, self.step.state())
+        if stored is None:
+            return Position()
+        position = Position.from_json(stored["position"] if "position" in stored else stored)
+        if stored.get("data") == self._mix.digest:
+            return position
+        if "data" in stored:
+            epoch, why = position.epoch + 1, "the data have changed since"
+        else:
+            epoch, why = position.epoch, "it was made by a version that took the data otherwise"
+        self.log(f"step {self.step.step:,}: {why}; they are read from epoch {epoch + 1}'s start on")
+        return Position(epoch)
 
     def train(self) -> None:
         """Trains, evaluates and saves up to `train_steps`, then averages the last checkpoints."""
         h = self.hparams
         if self.step.step:
-            self.log(f"resuming at step {self.step.step:,}, epoch {self._position['epoch'] + 1}")
+            self.log(f"resuming at step {self.step.step:,}, epoch {self._position.epoch + 1}")
         if self.step.step < h.train_steps:
             with RunLog(self.run.path) as record:
                 try:
@@ -114,13 +131,13 @@ class Trainer:
     def _loop(self, record: "RunLog") -> None:
         h = self.hparams
         batches = TrainingBatches(
-            self._source,
+            self._mix,
             self._vocabularies,
             self.buckets,
             seed=self.run.seed,
             max_length=h.max_length,
-            start_epoch=self._position["epoch"],
-            start_batch=self._position["batch"],
+            subword_sampling=h.subword_sampling,
+            start=self._position,
             **self._slices,
         )
         step, saved_at = self.step.step, time.monotonic()
@@ -128,14 +145,13 @@ class Trainer:
         for batch in batches:
             meter.add(self.step(batch.inputs, batch.targets), np.count_nonzero(batch.targets))
             step += 1
-            self._position = {"epoch": batch.epoch, "batch": batch.index + 1}
+            self._position = batch.position
+            epoch = batch.position.epoch + 1
             last = step == h.train_steps
             if step % h.report_steps == 0 or last or meter.is_first:
                 figures = meter.report()
-                record.write(
-                    "train", step, epoch=batch.epoch + 1, dropped=batches.dropped, **figures
-                )
-                self.log(meter.line(step, batch.epoch + 1, figures))
+                record.write("train", step, epoch=epoch, dropped=batch.position.dropped, **figures)
+                self.log(meter.line(step, epoch, figures))
                 if not math.isfinite(figures["loss"]):
                     raise UserError(
                         f"the loss is {figures['loss']} at step {step}; "
@@ -153,9 +169,8 @@ class Trainer:
                 return
 
     def _save(self) -> None:
-        self.run.checkpoints.save(
-            self.step.step, self._variables, self.step.state(), self._position
-        )
+        position = {"data": self._mix.digest, "position": self._position.to_json()}
+        self.run.checkpoints.save(self.step.step, self._variables, self.step.state(), position)
 
     def _evaluate(self, step: int, record: "RunLog") -> None:
         dev = self._translator.evaluate(self._dev, sample=_SAMPLE)

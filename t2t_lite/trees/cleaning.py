@@ -5,9 +5,11 @@ import re
 
 from nltk.tree import Tree
 
+from t2t_lite.trees.reader import unescape
+
 TOP = "TOP"
 _ROOTS = "", TOP, "ROOT", "S1"
-_CATEGORY = re.compile("[^-=|]+")
+_CATEGORY = re.compile("[^-=|;{]+")
 
 
 def clean(tree: Tree) -> Tree | None:
@@ -17,6 +19,7 @@ def clean(tree: Tree) -> Tree | None:
     - A root without a label, TOP, ROOT or S1 becomes TOP, and so do several, one over the other;
       above any other a TOP is added.
     - Labels lose function tags and indices (see `bare_label`). Unary chains stay, X over X too.
+    - Words lose the backslashes that treebanks put before `/` and `*`.
     """
     top = Tree(TOP, ())
     open_ = [(top, iter((tree,)))]
@@ -26,7 +29,7 @@ def clean(tree: Tree) -> Tree | None:
             label = node.label()
             if _is_word(node):
                 if label != "-NONE-":
-                    copy.append(Tree(bare_label(label), node))
+                    copy.append(Tree(bare_label(label), (unescape(node[0]),)))
             else:
                 inner = Tree(bare_label(label), ())
                 copy.append(inner)
@@ -51,8 +54,8 @@ def bare_label(label: str) -> str:
     """The category alone: NP for NP-SBJ-1 and NP=2, PRT for PRT|ADVP; -LRB-, `-` and `=` stay.
 
     Parsers are scored without function tags and indices: EVALB too compares labels up to the first
-    `-` or `=`. Of labels that the annotators left open the first is taken; EVALB's COLLINS.prm
-    holds ADVP and PRT equal.
+    `-` or `=`; Keyaki has `;` and `{` too. Of labels that the annotators left open the first is
+    taken; EVALB's COLLINS.prm holds ADVP and PRT equal.
     """
     category = _CATEGORY.match(label)
     return category[0] if category else label

@@ -6,9 +6,11 @@ tools can read too: -LRB- and -RRB- for every round bracket in a word.
 """
 
 import collections
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from nltk.tree import Tree
 
@@ -29,6 +31,8 @@ _TOKEN = re.compile(
     rf"(?:(?<={_TEXT}){_BLANK}+(?:({_WORD}){_BLANK}*|([()]))\))?"  # 2 or 3: word
     rf"|(\)|{_WORD})"  # 4
 )
+# A tree without words, on one line; `(-RRB- ))` is one of a word.
+_EMPTY = re.compile(rf"(?:\([ \t]*+(?!-[LR]RB-){_TEXT}*+[ \t]*+)++\)[) \t]*+")
 # What lines begin with that are no part of trees: comments, the LDC's headers (`*x*x*`), the markup
 # of the Chinese treebank.
 _COMMENT_LINES = ";", "%", "#", "//", "*", "<"
@@ -39,12 +43,26 @@ _MAX_JOINED = 1000  # blocks of lines, see `_blocks`, that may make one tree
 _BRACKET_WORD = re.compile(rf"(?<={_TEXT}){_BLANK}+[()](?=\))")  # the word of `(-RRB- ))`
 _SURPLUS = "a closing bracket too many; expected trees such as (S (NN cat))"
 
+_BACKSLASHES = re.compile(r"\\+([/*])")
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+_SQUARE = str.maketrans(
+    {bracket: name for bracket, name in _ESCAPES.items() if bracket not in "()"}
+)
 
 
 def escape(word: str) -> str:
     """A word as treebanks write it: -LRB- for `(`, -LSB- for `[`, -LCB- for `{`, anywhere in it."""
     return re.sub(r"[][(){}]", lambda match: _ESCAPES[match[0]], word)
+
+
+def unescape(word: str) -> str:
+    r"""`1/2` for `1\/2`: treebanks have a backslash before `/` and `*`, which nobody types."""
+    return _BACKSLASHES.sub(r"\1", word) if "\\" in word else word
+
+
+def one_spelling(line: str) -> str:
+    """A line of trees with the words as they are compared: `/`, `*`, -LSB-, not `[`."""
+    return unescape(line).translate(_SQUARE)
 
 
 def read_trees(
@@ -54,61 +72,91 @@ def read_trees(
 
     A line that begins with a bracket, indented no more than the one before that did, begins a tree;
     where that leaves a tree without all its closing brackets, the lines up to the next that begins
-    with the same label are read as part of it, if that makes it whole. Comments are left out: lines
-    that begin with `;`, `%`, `#`, `//`, `*` or `<`, and what follows one of the first four after a
-    bracket and a blank.
+    with the same label are read as part of it, if that makes it whole. Comments are left out where
+    no word can stand, before a tree or after a closing bracket: lines that begin with `;`, `%`,
+    `#`, `//`, `*` or `<`, and what follows one of the first four after a bracket and a blank.
 
     A tree that is broken (brackets that do not pair up, words without a tag of their own,
     constituents without words) raises UserError `path:line: ...` with the line it starts in. With
-    `skip_bad` that error goes to `on_skip` instead, and reading goes on at the next line that
-    begins a tree. A tree that is nothing but a root, `(TOP)`, is no error: parsers write it where
-    they found none.
+    `skip_bad` that error goes to `on_skip` instead, and nothing of that tree is kept: reading goes
+    on after its last bracket, or, where brackets are missing, at a line that begins as this tree or
+    an earlier one did, or as several to come. A tree without words, `(TOP)` or `(())`, is no error:
+    parsers write it where they found none.
     """
-    waiting = collections.deque()  # blocks that were looked at already
-    blocks = _blocks(read_lines(Path(path)))
-    while block := waiting.popleft() if waiting else next(blocks, None):
-        first_line, text = block
-        try:
-            yield from _trees(text)
-        except _Broken as broken:
-            if broken.open and (tree := _joined(text[broken.start :], waiting, blocks)):
+    blocks = _Blocks(read_lines(Path(path)))
+    for first_line, text in blocks:
+        for tree in _trees(text):
+            if isinstance(tree, _Broken) and tree.open:
+                tree = _joined(tree, text, blocks)
+            if not isinstance(tree, _Broken):
+                blocks.roots.add(tree.label())
                 yield tree
                 continue
-            error = UserError(
-                f"{path}:{first_line + text.count(chr(10), 0, broken.start)}: {broken}"
-            )
+            error = UserError(f"{path}:{first_line + text.count(chr(10), 0, tree.start)}: {tree}")
             if not skip_bad:
-                raise error from None
+                raise error
             if on_skip:
                 on_skip(error)
 
 
-def _joined(text: str, waiting: collections.deque, blocks: Iterator) -> Tree | None:
-    """The one tree that a text and the blocks after it make together; None if none.
+class _Blocks:
+    """(first line, text) of each part of a file, cut before the lines that begin a tree."""
 
-    The blocks of a tree are used up; otherwise they wait.
+    def __init__(self, lines: Iterator[str]):
+        self._blocks = _blocks(lines)
+        self._waiting = collections.deque()  # those that were looked at already
+        self.roots: set[str] = set()  # what whole trees began with so far
+
+    def __iter__(self):
+        return self
+
+    def __next__(self) -> tuple[int, str]:
+        return self._waiting.popleft() if self._waiting else next(self._blocks)
+
+    def ahead(self) -> Iterator[str]:
+        """The texts to come, which stay to be read."""
+        for number in itertools.count():
+            if number == len(self._waiting):
+                if (block := next(self._blocks, None)) is None:
+                    return
+                self._waiting.append(block)
+            yield self._waiting[number][1]
+
+
+def _joined(broken: "_Broken", text: str, blocks: _Blocks) -> "Tree | _Broken":
+    """The tree that lacks closing brackets in `text`, together with the blocks after it.
+
+    They are used up, also where they make no whole tree: none of them may be read as another.
     """
-    root = _TOKEN.match(text)[1]
-    parts, depth = [text], _depth(text)
-    for number in range(_MAX_JOINED):
-        if number == len(waiting):
-            if (block := next(blocks, None)) is None:
-                return None
-            waiting.append(block)
-        following = waiting[number][1]
-        if _TOKEN.match(following.lstrip())[1] == root:
-            return None
+    root = _root(text[broken.start :])
+    parts = [text[broken.start :]]
+    depth = _depth(parts[0])
+    for following in itertools.islice(blocks.ahead(), _MAX_JOINED):
+        if _root(following) == root:
+            break
         parts.append(following)
         depth += _depth(following)
         if depth <= 0:
-            try:
-                [tree] = _trees("\n".join(parts))
-            except (_Broken, ValueError):
-                return None
-            for _ in range(number + 1):
-                waiting.popleft()
-            return tree
-    return None
+            for _ in parts[1:]:
+                next(blocks)
+            tree, *more = _trees("\n".join(parts))
+            if isinstance(tree, Tree) and not more:
+                return tree
+            return _Broken(
+                str(next(t for t in (tree, *more) if isinstance(t, _Broken))), broken.start
+            )
+    labels = [_root(following) for following in itertools.islice(blocks.ahead(), _MAX_JOINED)]
+    beginnings = {root, *blocks.roots}
+    if beginnings.isdisjoint(labels):  # as where the first tree of all is broken
+        beginnings.update(label for label, n in collections.Counter(labels).items() if n > 2)
+    for _ in itertools.takewhile(lambda label: label not in beginnings, labels):
+        next(blocks)
+    return broken
+
+
+def _root(text: str) -> str:
+    """What a block's first bracket is labelled."""
+    return _TOKEN.match(text.lstrip())[1]
 
 
 def _depth(text: str) -> int:
@@ -121,10 +169,10 @@ def parse_tree(text: str, name: str = "tree") -> Tree:
 
     Raises UserError, beginning with `name`, for anything else.
     """
-    try:
-        trees = list(_trees(text))
-    except _Broken as broken:
-        raise UserError(f"{name}: {broken}") from None
+    trees = list(_trees(text))
+    for tree in trees:
+        if isinstance(tree, _Broken):
+            raise UserError(f"{name}: {tree}")
     if len(trees) != 1:
         raise UserError(f"{name}: {len(trees) or 'no'} trees; expected one, such as (S (NN cat))")
     return trees[0]
@@ -162,38 +210,50 @@ def words(tree: Tree) -> list[str]:
     return found
 
 
-class _Broken(Exception):
+class _Broken(NamedTuple):
     """What is wrong with a tree."""
 
-    def __init__(self, reason: str, start: int, open: bool = False):
-        super().__init__(reason)
-        self.start = start  # where in the text the tree starts
-        self.open = open  # whether it only lacks closing brackets
+    reason: str
+    start: int  # where in the text the tree starts
+    open: bool = False  # whether it lacks closing brackets
+
+    def __str__(self):
+        return self.reason
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
     """(first line, text) of each part of a file, cut before the lines that begin a tree."""
     first_line, block, indentation = 1, [], None  # None: no bracket yet
+    after_bracket = True  # or before all of them: where no word can stand
     for number, line in enumerate(lines, 1):
-        if number == 1:
-            line = line.removeprefix("\ufeff")
         text = line.lstrip(" \t")
-        if line.startswith(_COMMENT_LINES) or text.startswith(_INDENTED_COMMENTS):
+        if after_bracket and (
+            line.startswith(_COMMENT_LINES) or text.startswith(_INDENTED_COMMENTS)
+        ):
             line = ""
         elif text.startswith("(") and (indentation is None or len(line) - len(text) <= indentation):
             if block:
                 yield first_line, "\n".join(block)
             first_line, block, indentation = number, [], len(line) - len(text)
-        block.append(_COMMENT_AFTER_BRACKET.sub("", line))
+        line = _COMMENT_AFTER_BRACKET.sub("", line).rstrip(" \t")
+        if line:
+            after_bracket = line.endswith(")")
+        block.append(line)
     yield first_line, "\n".join(block)
 
 
-def _trees(text: str) -> Iterator[Tree]:
-    """The trees of a text. Raises _Broken at the first that is not one, and reads no further."""
+def _trees(text: str) -> Iterator[Tree | _Broken]:
+    """The trees of a text, in order, or what is wrong with them.
+
+    After one whose brackets do not pair up nothing more is read.
+    """
     finished = None  # the last tree, kept until it is known that no bracket too many follows
-    start = 0
+    wrong = None  # the first thing that is wrong with the tree being read, but for its brackets
+    start = end = 0
     stack = []  # the constituents still open, outermost first
     for token in _TOKEN.finditer(text):
+        if token.start() < end:
+            continue  # in a tree without words
         label, word, bracket, other = token.groups()
         if label is not None:  # an opening bracket
             word = word or _ESCAPES.get(bracket)
@@ -203,13 +263,18 @@ def _trees(text: str) -> Iterator[Tree]:
             else:
                 if finished is not None:
                     yield finished
-                start = token.start()
-                finished = node
+                start, finished, wrong = token.start(), node, None
+                if empty := _empty_tree(text, start):
+                    finished, end = Tree(label, ()), empty.end()
+                    continue
                 if bracket == ")":  # no word: it closes this root, and the next one nothing
-                    raise _Broken(_SURPLUS, start)
+                    yield _Broken(_SURPLUS, start)
+                    return
             if not word:
                 stack.append(node)
         elif not stack:
+            if isinstance(finished, _Broken):
+                break
             before = text[text.rfind("\n", 0, token.start()) + 1 : token.start()]
             if finished is not None and other != ")" and not before.strip(" \t"):
                 # On a line of its own it has nothing to do with the tree before it.
@@ -217,28 +282,41 @@ def _trees(text: str) -> Iterator[Tree]:
                 finished = None
             start = token.start() if finished is None else start
             outside = f"{other[:40]!r} outside of brackets; expected trees such as (S (NN cat))"
-            raise _Broken(_SURPLUS if other == ")" else outside, start)
+            yield _Broken(_SURPLUS if other == ")" else outside, start)
+            return
         elif other != ")":  # a word that does not stand on one line with its tag, or has none
             if stack[-1]:
-                raise _Broken(_no_tag(other), start)
+                wrong = wrong or _no_tag(other)
             stack[-1].append(other)
         else:
             node = stack.pop()
-            if not node and stack:
-                raise _Broken(
-                    f"({node.label()}) is empty; expected a word or constituents in it", start
-                )
-            if len(node) > 1 and isinstance(node[0], str):
-                raise _Broken(_no_tag(node[0]), start)
+            wrong = wrong or _misuse(node)
+            if wrong and not stack:
+                finished = _Broken(wrong, start)
     if stack:
-        raise _Broken(
+        missing = (
             f"closing brackets missing: {len(stack)}; expected a whole tree, "
-            "its lines after the first indented",
-            start,
-            open=True,
+            "its lines after the first indented"
         )
-    if finished is not None:
+        yield _Broken(wrong or missing, start, open=True)
+    elif finished is not None:
         yield finished
+
+
+def _empty_tree(text: str, start: int) -> re.Match | None:
+    """The tree without words that begins at `start`: nothing but brackets within one another.
+
+    `(ROOT ())` would else be the word `(` under ROOT and a bracket too many.
+    """
+    match = _EMPTY.match(text, start)
+    return match if match and match[0].count("(") == match[0].count(")") else None
+
+
+def _misuse(node: Tree) -> str | None:
+    """What is wrong with a constituent or a tag with its word, now that it ends."""
+    if not node:
+        return f"({node.label()}) is empty; expected a word or constituents in it"
+    return _no_tag(node[0]) if len(node) > 1 and isinstance(node[0], str) else None
 
 
 def _no_tag(word: str) -> str:

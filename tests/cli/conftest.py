@@ -1,7 +1,9 @@
 """What tests of several commands share: how they run one, and a run that they can read."""
 
-import io
+import contextlib
+import os
 import sys
+import tempfile
 
 import pytest
 from untrained import untrained_run
@@ -10,15 +12,30 @@ from t2t_lite import registry
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 
 
+@contextlib.contextmanager
+def standard_input(content: bytes):
+    """File descriptor 0 is a file that holds `content` while the block runs."""
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        kept = os.dup(0)
+        os.dup2(file.fileno(), 0)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 0)
+            os.close(kept)
+
+
 @pytest.fixture
 def call(monkeypatch, capsys):
     """Runs a command in this process: (its module, flags, stdin) -> (exit code, stdout, stderr)."""
 
     def run(command, *flags, stdin: bytes = b"") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         monkeypatch.setattr(sys, "argv", [command.__name__, *map(str, flags)])
+        monkeypatch.setattr(sys, "stdin", open(0, closefd=False))
         capsys.readouterr()  # what earlier steps of the test have said
-        with pytest.raises(SystemExit) as end:
+        with standard_input(stdin), pytest.raises(SystemExit) as end:
             command.main()
         return end.value.code, *capsys.readouterr()
 

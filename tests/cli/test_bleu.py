@@ -53,6 +53,17 @@ def test_gzip_crlf_and_several_references(call, files, tmp_path):
     assert code == 0 and "BLEU = 100.00" in out and "nrefs:2" in out
 
 
+def test_pipes_and_a_byte_order_mark(call, files, refusal):
+    code, expected, _ = call(bleu, "--translation", files[0], "--reference", files[1])
+    marked = b"\xef\xbb\xbf" + files[0].read_bytes()
+    for name in "-", "/dev/stdin":
+        flags = "--translation", name, "--reference", files[1]
+        assert call(bleu, *flags, stdin=marked) == (code, expected, "")
+        assert call(bleu, *flags, stdin=gzip.compress(marked))[1] == expected
+    err = refusal(bleu, "--translation", "-", "--reference", files[1], "/dev/stdin")
+    assert err == "/dev/stdin given twice; it can be read only once\n"
+
+
 def test_only_line_feeds_end_lines(call, tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).write_text("eins\u2028zwei drei vier fünf\x85sechs\n", encoding="utf-8")

@@ -7,10 +7,12 @@ import os
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from t2t_lite.cli import decoder
+from t2t_lite.cli import decoder, file_decoding
+from t2t_lite.decoding import batches
 
 LINES = [
     "plain text", "", "   ", "carriage return\r", "a\ttab", "line\u2028separator",
@@ -90,11 +92,11 @@ def test_prefixes(command, tmp_path):
     assert command("--input", source, "--prefix", prefix) == (
         2,
         "",
-        f"t2t-decoder: error: --prefix {prefix} has 1 lines, --input {source} 3; "
-        "expected as many\n",
+        f"t2t-decoder: error: unequal line counts: {source} has 3, {prefix} has 1; "
+        "expected line-aligned files\n",
     )
     code, _, err = command("--prefix", prefix, stdin=b"some words\nmore words\n")
-    assert code == 2 and err.endswith("error: only 1 prefixes; expected a prefix for each line\n")
+    assert code == 2 and f"unequal line counts: stdin has 2, {prefix} has 1" in err
 
 
 def test_sampling_and_interactive(command):
@@ -105,7 +107,9 @@ def test_sampling_and_interactive(command):
         "--interactive", "--beam_size", "1", stdin=b"some words\n\nb\xc3\xa9d \xff\nmore"
     )
     assert code == 0 and out.count("\n") == 3 and out.split("\n")[1] == ""
-    assert err.endswith("error: byte 0xff at position 6 is not UTF-8; expected UTF-8 text\n")
+    assert err.endswith(
+        "error: stdin:3: byte 0xff at position 6 is not UTF-8; expected UTF-8 text\n"
+    )
 
 
 def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
@@ -161,3 +165,99 @@ def test_precision(command):
     _, exact, _ = command("--scores", stdin=lines)
     scores = [[float(line.split("\t")[0]) for line in text.splitlines()] for text in (out, exact)]
     assert scores[0] != scores[1] and scores[0] == pytest.approx(scores[1], rel=0.05)
+
+
+@pytest.fixture
+def interrupted_at(command, monkeypatch):
+    """Runs t2t-decoder, interrupted as it writes a line; lines are decoded two at a time."""
+    monkeypatch.setattr(batches, "_WINDOW", 2)
+
+    def run(number: int, *flags) -> tuple[int, str, str]:
+        def write(output, line, *rest):
+            if line == number:
+                output.write("the beginning of a li")
+                raise KeyboardInterrupt
+            return write_entry(output, line, *rest)
+
+        with monkeypatch.context() as patch:
+            write_entry = file_decoding.write_entry
+            patch.setattr(file_decoding, "write_entry", write)
+            return command(*flags)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("out.gz", ["--n_best", 3, "--beam_size", 3]),
+        pytest.param("out", ["--sampling", "--seed", 4, "--scores"], marks=pytest.mark.thorough),
+        pytest.param("out", ["--format", "jsonl"], marks=pytest.mark.thorough),
+    ],
+)
+def test_a_killed_start_is_resumed(command, interrupted_at, tmp_path, name, flags):
+    """The output is that of an uninterrupted one, byte for byte; of a window cut off, nothing."""
+    source, output, whole = (tmp_path / part for part in ("in", name, f"whole.{name}"))
+    source.write_text("some words\n\nmore words of text\nmany\nplain\nwords\nthe\n")
+    flags = [*flags, "--input", source, "--extra_length", 4, "--output"]
+    assert command(*flags, whole)[0] == 0
+    code, _, err = interrupted_at(5, *flags, output)
+    partial = output.with_name(f"{name}.partial")
+    assert code == 130 and f"written so far is kept as {partial}" in err and not output.exists()
+    code, _, err = command(*flags, output, "--resume")
+    assert code == 0 and "resuming after 4 lines" in err and "\n3 sentences in" in err
+    assert output.read_bytes() == whole.read_bytes() and not partial.exists()
+
+
+def test_what_is_not_resumed(command, refusal, run, interrupted_at, tmp_path):
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_text("some words\nmore\n" * 2)
+    flags = "--input", source, "--output", output, "--extra_length", 2
+    assert interrupted_at(2, *flags)[0] == 130
+    source.write_text("some words\nless\n" * 2)
+    flags = *flags, "--resume"
+    code, _, err = command(*flags)
+    assert code == 2 and "the first 2 lines of" in err and "have changed since" in err
+    assert "beam_size: None -> 2" in command(*flags, "--beam_size", 2)[2]
+    flags = "--output_dir", run.path, "--resume"
+    assert "stdout is no regular file" in refusal(decoder, *flags)
+    assert "--interactive reads" in refusal(decoder, *flags, "--interactive")
+
+
+def test_input_and_output_of_every_kind(command, tmp_path):
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(b"\xef\xbb\xbfsome text\r\nmany\rwords\n")
+    expected = command("--input", source)[1]
+    assert command(stdin=b"some text\nmany\rwords")[1] == expected
+    assert command("--input", "/dev/stdin", stdin=source.read_bytes())[1] == expected
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=fifo.write_bytes, args=[gzip.compress(source.read_bytes())])
+    writer.start()
+    assert command("--input", fifo, "--output", f"{output}.gz")[:2] == (0, "")
+    writer.join()
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()).decode() == expected
+    interactive = command("--interactive", stdin=source.read_bytes())
+    assert interactive[:2] == (0, expected)
+
+
+def test_names_are_looked_at_before_the_model_is_loaded(refusal, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(decoder, "start_tensorflow", lambda *_, **__: 1 / 0)
+    source, folder = tmp_path / "in", tmp_path / "folder"
+    source.write_text("some words\n")
+    folder.mkdir()
+    flags = "--output_dir", run.path, "--input", source
+    for more, message in (
+        (["--output", folder], "a folder; expected a file"),
+        (["--output", source / "x"], "no such folder"),
+        (["--output", tmp_path / "no" / "x"], "no such folder"),
+        (["--output", source], f"{source} is the input {source} too; expected another"),
+        (["--output", ""], "--output with an empty name; expected FILE"),
+        (["--prefix", ""], "--prefix with an empty name; expected FILE"),
+        (["--prefix", "-", "--output", source], f"is the input {source} too"),
+    ):
+        assert message in refusal(decoder, *flags, *more)
+    assert "stdin given twice" in refusal(
+        decoder, "--output_dir", run.path, "--input", "-", "--prefix", "-"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["folder", "in"] and source.read_text() == "some words\n"

@@ -89,6 +89,13 @@ def test_gzip(call, files, tmp_path):
     assert call(evalb, *flags)[1] == plain
 
 
+def test_a_pipe_and_a_byte_order_mark(call, files):
+    flags = files()
+    expected = call(evalb, *flags)[:2]
+    marked = b"\xef\xbb\xbf" + flags[1].read_bytes()
+    assert call(evalb, "--gold", "-", *flags[2:], stdin=marked)[:2] == expected
+
+
 def test_stops_at_max_error(call, files, tmp_path):
     parameters = tmp_path / "a.prm"
     parameters.write_text("MAX_ERROR 2\nFOO 1\n")

@@ -77,6 +77,7 @@ def test_jsonl_says_what_was_repaired(command):
     )
     [line] = command(decoder, *flags, lines=["", ""]).splitlines()  # one empty line
     empty = {"text": "", "score": 0.0, "log_prob": 0.0, "well_formed": True, "repairs": []}
+    empty["words"] = []
     assert json.loads(line)["hypotheses"] == [empty]
     [line] = command(
         decoder, *flags, "--unconstrained", "--extra_length=0", lines=[SENTENCE]

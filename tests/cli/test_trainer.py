@@ -1,6 +1,7 @@
 """t2t-trainer from its flags to its run directory, and the commands that read it."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -118,12 +119,74 @@ def test_trains_a_parser(call, tmp_path):
     ]
     code, _, err = call(trainer, *flags)
     assert code == 0, err
-    assert "train: 134 pairs from" in err and "gold.mrg (1 broken trees skipped)" in err
+    assert "train: 40 pairs from" in err and "train: left out: broken trees: 1" in err
+    assert "train: 90 pairs from" in err and "train: 135 pairs an epoch" in err
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     final = {entry["kind"]: entry for entry in log}["dev_final"]
     assert final["valid"] == final["well_formed"] == 100 and 0 <= final["f1"] <= 100
     code, _, err = call(trainer, *flags, "--set=train_steps=6")
     assert code == 0 and "resuming at step 4" in err, err
+
+
+def test_data_that_changed_are_noticed(call, corpus, tmp_path):
+    """However they did; where they lie is another matter."""
+    flags = [
+        "--problem=text_pairs",
+        *corpus,
+        "--vocab_size=310",
+        f"--data_dir={tmp_path}/data",
+        *FAST,
+        "--set=average_checkpoints=1",
+        f"--output_dir={tmp_path}/run",
+    ]
+    assert call(trainer, *flags, "--set=train_steps=2")[0] == 0
+    train, german = tmp_path / "train.en", tmp_path / "train.de"
+    before = {path: path.read_text() for path in (train, german)}
+
+    def refused(*more):
+        code, _, err = call(trainer, *flags, "--set=train_steps=4", *more)
+        assert code == 2 and "step" not in err, err
+        return err.splitlines()[-1]
+
+    german.write_text(before[german].replace("Punkt 5 der Liste\n", ""))
+    assert "train.en has 300" in refused() and "train.de has 299" in refused()
+    train.write_text(before[train].replace("item 5 of the list\n", ""))
+    assert "300 -> 299 pairs" in refused() and "--data_changed=continue" in refused()
+    for path, text in before.items():
+        path.write_text(text.replace(" 5 ", " 4 "))
+    assert "other text of the same length" in refused()
+    (tmp_path / "dev.de").write_text("x\n" * 20)
+    for path, text in before.items():
+        path.write_text(text)
+    assert "dev: " in refused()
+
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name, numbers in ("train", range(300)), ("dev", range(300, 320)):
+        for side, language in enumerate(("en", "de")):
+            text = "".join(f"{pair[side]}\n" for pair in pairs(numbers))
+            (moved / f"{name}.{language}").write_text(text)
+    there = [str(flag).replace(f"{tmp_path}/", f"{moved}/") for flag in corpus]
+    others = [flag for flag in flags if flag not in corpus and "data_dir" not in str(flag)]
+    code, _, err = call(trainer, *others, *there, f"--data_dir={moved}/data", "--set=train_steps=4")
+    assert code == 0 and "resuming at step 2, epoch 1" in err, err
+
+    german.write_text(before[german].replace("Liste", "Reihe"))
+    code, _, err = call(trainer, *flags, "--set=train_steps=6", "--data_changed=continue")
+    assert code == 0 and "from epoch 2's start on" in err, err
+    code, _, err = call(trainer, *flags, "--set=train_steps=8")  # it is that run's data now
+    assert code == 0 and "resuming at step 6, epoch 2" in err, err
+
+
+def test_pairs_that_are_too_long_are_said(call, corpus, tmp_path):
+    """On the screen, with a warning where they are many."""
+    flags = ["--problem=text_pairs", *corpus, "--vocab_size=310", f"--data_dir={tmp_path}/data"]
+    sizes = [*FAST, "--set=max_length=8", "--set=train_steps=1", f"--output_dir={tmp_path}/run"]
+    code, _, err = call(trainer, *flags, *sizes)
+    [line] = [line for line in err.splitlines() if line.startswith("left out")]
+    assert code == 0 and re.fullmatch(
+        r"left out    warning: (\d+) of 300 pairs \(\d+\.\d\d%\), longer than max_length=8", line
+    )
 
 
 @pytest.mark.thorough

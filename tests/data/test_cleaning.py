@@ -1,67 +1,67 @@
-"""Cleaned: what it drops, and that it writes a whole copy or none."""
+"""Cleaning: which pairs are left out, in whatever script they are written."""
+
+from collections import Counter
 
 import pytest
 
-from t2t_lite.data.cleaning import Cleaned
+from t2t_lite.data.cleaning import cleaned, length
 from t2t_lite.data.sources import Generated
-from t2t_lite.errors import UserError
 
 PAIRS = [
     ("a b", "x"),
-    ("a b c", "x"),  # lopsided by a ratio of 2
-    ("a b", "x"),  # duplicate
+    ("a b c", "x"),
     ("a b", "y"),
-    ("", "y"),  # an empty side
-    ("line\nend", "x y"),
+    ("", "y"),
+    (" \u3000", "y"),
 ]
 
 
-def source():
-    return Generated(lambda: iter(PAIRS), "pairs")
+def kept(pairs, ratio):
+    source, counts = cleaned(Generated(lambda: iter(pairs), "pairs"), ratio, False), Counter()
+    return [p for part in source.parts() for p in source.read(part, counts)], counts
 
 
-def test_drops_and_counts(tmp_path):
-    cleaned = Cleaned(source(), 2.0, True, tmp_path)
-    assert cleaned.check() == 3
-    kept = [("a b", "x"), ("a b", "y"), ("line end", "x y")]
-    assert list(cleaned.pairs()) == kept
-    assert [(a.decode(), b.decode()) for a, b in cleaned.dataset().as_numpy_iterator()] == kept
-    assert (
-        str(cleaned)
-        == "pairs, cleaned: of 6 pairs 1 duplicates and 2 of too different lengths dropped"
+def test_leaves_out_and_counts():
+    assert kept(PAIRS, None) == (PAIRS[:3], {"with an empty side": 2})
+    assert kept(PAIRS, 2.0) == (
+        [PAIRS[0], PAIRS[2]],
+        {"with an empty side": 2, "over max_length_ratio 2": 1},
     )
+    assert kept(PAIRS[:3], 1.0)[0] == []
 
 
-def test_each_rule_alone(tmp_path):
-    assert Cleaned(source(), 2.0, False, tmp_path).check() == 4
-    assert Cleaned(source(), None, True, tmp_path).check() == 5
-    assert len(list(tmp_path.iterdir())) == 2  # a copy for each, under names of their own
+def test_duplicates_are_for_the_writer():
+    source = Generated(lambda: iter(PAIRS), "pairs")
+    assert cleaned(source, None, True).distinct and not cleaned(source, None, False).distinct
 
 
-def test_copy_is_written_once(tmp_path):
-    Cleaned(source(), 2.0, True, tmp_path).check()
-    (folder,) = tmp_path.iterdir()
-    (folder / "input.txt").write_text("kept\n")
-    (folder / "target.txt").write_text("as it is\n")
-    assert list(Cleaned(source(), 2.0, True, tmp_path).pairs()) == [("kept", "as it is")]
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("two words", 2),
+        ("one-word", 1),
+        ("- a dash is a word", 6),
+        ("今日は雨です。", 5),  # three Han, three kana: 3 + 1.5
+        ("วันนี้ฝนตก", 3),  # eight letters of ten signs
+        ("IBM 在北京", 4),
+        ("오늘 비가 온다", 3),  # Korean has spaces
+        ("", 0),
+    ],
+)
+def test_length_in_words(text, words):
+    assert length(text) == words
 
 
-def test_nothing_half_written(tmp_path):
-    class Failing(Generated):
-        def check(self):
-            return 2
-
-    def pairs():
-        yield "a", "b"
-        raise UserError("broken")
-
-    for make in (Generated, Failing):
-        with pytest.raises(UserError, match="broken"):
-            Cleaned(make(pairs, "broken pairs"), 2.0, False, tmp_path / "data").check()
-        assert not list(tmp_path.rglob("*.txt"))
-        assert not list(tmp_path.rglob("cleaned*"))
-
-
-def test_nothing_left(tmp_path):
-    with pytest.raises(UserError, match="nothing is left"):
-        Cleaned(source(), 0.5, False, tmp_path).check()
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        "明天早上我们乘火车去海边。",
+        "明日の朝、私たちは電車で海へ行きます。",
+        "พรุ่งนี้เช้าเราจะนั่งรถไฟไปทะเล",
+    ],
+)
+def test_scripts_without_spaces_stay(foreign):
+    english = "tomorrow morning we take the train to the sea ."
+    pairs = [(english, foreign), (foreign, english), (english, "Morgen früh fahren wir ans Meer .")]
+    assert kept(pairs, 2.0)[0] == pairs
+    assert not kept([(english, foreign[:2]), (foreign * 4, english)], 2.0)[0]

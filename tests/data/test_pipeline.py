@@ -1,15 +1,20 @@
 """The pipeline: every pair once an epoch, few shapes, the same again from the same place."""
 
+import dataclasses
+import functools
 import itertools
+import json
 from collections import Counter
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.data import pipeline
+from t2t_lite.data import encoding
 from t2t_lite.data.buckets import fit_buckets
-from t2t_lite.data.pipeline import TrainingBatches, eval_batches, sample_lengths
+from t2t_lite.data.corpus import Mix
+from t2t_lite.data.corpus_writer import write_corpus
+from t2t_lite.data.pipeline import Position, TrainingBatches, eval_batches, sample_lengths
 from t2t_lite.data.sources import Generated, TextFiles
 from t2t_lite.data.tokenizer import EOS, PAD
 from t2t_lite.errors import UserError
@@ -18,27 +23,24 @@ MAX_LENGTH = 100  # a few of the corpus's pairs are longer
 
 
 @pytest.fixture
-def source(corpus):
-    return TextFiles(*corpus)
+def mix(corpus, tmp_path):
+    return Mix([write_corpus(TextFiles(*corpus), tmp_path, "pairs")], [1.0])
 
 
 @pytest.fixture
-def batches(source, vocabularies):
+def batches(mix, vocabularies):
     """Makes TrainingBatches with 2 replicas and 3 micro-batches."""
-    lengths = sample_lengths(source, vocabularies)
+    lengths = sample_lengths(mix, vocabularies, seed=1)
     shape = dict(replicas=2, micro_batches=3, max_length=MAX_LENGTH)
     buckets = fit_buckets(lengths, batch_tokens=1800, num_buckets=6, **shape)
     return lambda seed=1, **options: TrainingBatches(
-        source, vocabularies, buckets, seed=seed, **shape, **options
+        mix, vocabularies, buckets, seed=seed, **shape, **options
     )
 
 
 def epoch_of(stream, epoch=0):
-    return list(
-        itertools.takewhile(
-            lambda b: b.epoch == epoch, itertools.dropwhile(lambda b: b.epoch < epoch, stream)
-        )
-    )
+    since = itertools.dropwhile(lambda batch: batch.position.epoch < epoch, stream)
+    return list(itertools.takewhile(lambda batch: batch.position.epoch == epoch, since))
 
 
 def rows(batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -49,7 +51,7 @@ def rows(batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
 
 
 def same(a, b) -> bool:
-    return (a.epoch, a.index) == (b.epoch, b.index) and all(
+    return a.position == b.position and all(
         np.array_equal(x, y) for x, y in ((a.inputs, b.inputs), (a.targets, b.targets))
     )
 
@@ -62,10 +64,12 @@ def encoded(pairs, vocabularies) -> list[tuple[tuple[int, ...], tuple[int, ...]]
     return [(tuple(a), tuple(b)) for a, b in zip(*ids)]
 
 
-def test_sample_lengths(source, sentences, vocabularies):
-    lengths = sample_lengths(source, vocabularies)
-    assert lengths.tolist() == [[len(a), len(b)] for a, b in encoded(sentences, vocabularies)]
-    assert sample_lengths(source, vocabularies, limit=7).tolist() == lengths[:7].tolist()
+def test_sample_lengths(mix, sentences, vocabularies):
+    lengths = sample_lengths(mix, vocabularies, seed=1)
+    expected = [[len(a), len(b)] for a, b in encoded(sentences, vocabularies)]
+    assert sorted(lengths.tolist()) == sorted(expected)
+    some = sample_lengths(mix, vocabularies, seed=1, limit=100)
+    assert some.tolist() == lengths[:100].tolist() != expected[:100]
     assert (lengths > MAX_LENGTH).any()
 
 
@@ -76,19 +80,15 @@ def test_epoch_holds_each_pair_once(batches, sentences, vocabularies):
     for epoch in (0, 1):
         found = [pair for batch in epoch_of(stream, epoch) for pair in rows(batch)]
         assert Counter(found) == Counter(expected)
-    iterator = iter(stream)
-    for batch in iterator:
-        if len(rows(batch)) < batch.inputs[..., 0].size:  # the last of the epoch
-            break
-    assert stream.pairs == len(sentences)
-    assert stream.dropped == len(everything) - len(expected) > 0
+    last = epoch_of(stream)[-1]
+    assert last.position.place == len(sentences)
+    assert last.position.dropped == len(everything) - len(expected) > 0
 
 
 def test_batches_are_as_the_buckets_say(batches):
     stream = batches()
     shapes = {(b.rows, b.source_length, b.target_length) for b in stream.buckets}
     epoch = epoch_of(stream)
-    assert [batch.index for batch in epoch] == list(range(len(epoch)))
     partly_filled = 0
     for batch in epoch:
         assert batch.inputs.dtype == batch.targets.dtype == np.int32
@@ -118,60 +118,118 @@ def test_order_follows_from_seed_and_epoch(batches):
     assert not np.array_equal(first[0].inputs, second[0].inputs)
 
 
-def test_starts_anywhere(batches):
-    whole = list(itertools.islice(batches(), 2 * len(epoch_of(batches())) + 3))
-    for place in (1, len(whole) // 2, len(whole) - 4):
-        resumed = batches(start_epoch=whole[place].epoch, start_batch=whole[place].index)
-        assert all(map(same, whole[place:], resumed))
+@pytest.mark.parametrize("sampling", [0.0, 0.1])
+def test_goes_on_from_any_position(batches, monkeypatch, sampling):
+    """The very same batches as without an end between them, from 20 random places."""
+    monkeypatch.setattr(encoding, "_CHUNK", 64)
+    batches = functools.partial(batches, subword_sampling=sampling)
+    whole = list(itertools.islice(batches(), 3 * len(epoch_of(batches())) + 9))
+    places = [*np.random.default_rng(1).choice(len(whole) - 9, 17, replace=False)]
+    ends = [place for place, batch in enumerate(whole[:-9]) if batch.position.place == 500]
+    for place in [0, ends[0], ends[-1], *places]:
+        stored = json.loads(json.dumps(whole[place].position.to_json()))
+        resumed = itertools.islice(batches(start=Position.from_json(stored)), 8)
+        assert all(map(same, whole[place + 1 : place + 9], resumed))
 
 
-def test_blocks_are_shuffled_and_whole(monkeypatch):
-    monkeypatch.setattr(pipeline, "_BLOCK", 100)
-    monkeypatch.setattr(pipeline, "_CHUNK", 30)
-    source = Generated(lambda: ((str(n), str(-n)) for n in range(250)), "numbers")
-    chunks = list(pipeline._shuffled(source.dataset(), 1, 0).as_numpy_iterator())
-    numbers = np.concatenate([chunk[0] for chunk in chunks]).astype(int)
-    assert (np.concatenate([chunk[1] for chunk in chunks]).astype(int) == -numbers).all()
-    blocks = [numbers[:100], numbers[100:200], numbers[200:]]
-    for number, block in enumerate(blocks):
-        assert sorted(block) == list(range(number * 100, number * 100 + len(block)))
-    assert not np.array_equal(blocks[0], blocks[1] - 100)
+def test_sampled_spellings(batches, mix, sentences, vocabularies):
+    """Others in each epoch, of the same texts; buckets know how long they are."""
+    texts = []
+    for epoch in (0, 1):
+        found = [
+            pair for batch in epoch_of(batches(subword_sampling=0.2), epoch) for pair in rows(batch)
+        ]
+        decoded = zip(
+            vocabularies.source.decode_lines([a for a, _ in found]),
+            vocabularies.target.decode_lines([b for _, b in found]),
+        )
+        texts.append(dict(zip(decoded, found)))
+    assert set(texts[0]) <= set(sentences) and len(texts[0]) > 0.9 * len(set(sentences))
+    common = set(texts[0]) & set(texts[1])
+    assert sum(texts[0][text] == texts[1][text] for text in common) < 0.1 * len(common)
+    plain, sampled = (sample_lengths(mix, vocabularies, 1, alpha) for alpha in (0.0, 0.2))
+    assert 1.1 < sampled.mean() / plain.mean() < 2
 
 
-def test_an_epoch_ends_without_waiting_for_the_tuner(source, vocabularies):
-    """TensorFlow's tuner sleeps for up to a minute, in which an iterator cannot end."""
-    chunks = pipeline._encoded(source.dataset().batch(10), vocabularies, MAX_LENGTH)
-    assert chunks.options().autotune.enabled is False
+def test_reads_only_what_comes_after(batches, monkeypatch):
+    whole = epoch_of(batches())
+    read = []
+    texts = Mix.texts
+    monkeypatch.setattr(
+        Mix, "texts", lambda mix, numbers: read.extend(numbers) or texts(mix, numbers)
+    )
+    middle = whole[len(whole) // 2].position
+    monkeypatch.setattr(encoding, "_CHUNK", 50)
+    start = dataclasses.replace(middle, place=450, waiting=(), batches=0)
+    next(iter(batches(start=start)))
+    assert len(read) <= 50
 
 
-def test_streams(monkeypatch, sentences, vocabularies):
-    """A corpus without end: what is held does not grow with it."""
-    monkeypatch.setattr(pipeline, "_BLOCK", 200)
-    monkeypatch.setattr(pipeline, "_CHUNK", 50)
-    read = itertools.count()
+def test_positions_of_before(batches):
+    assert Position.from_json({"epoch": 3, "batch": 17}) == Position(3)
 
-    def forever():
-        for pair in itertools.cycle(sentences):
-            next(read)
-            yield pair
 
-    source = Generated(forever, "endless")
+def test_a_position_is_small(batches):
+    stream = batches()
+    held = [sum(map(len, b.position.waiting)) for b in epoch_of(stream)]
+    assert 0 < max(held) < sum(2 * 3 * bucket.rows for bucket in stream.buckets)
+
+
+def test_fewer_devices_go_on(batches, mix, vocabularies, sentences):
+    """Buckets that hold fewer rows than wait: none of the epoch's pairs is lost."""
+    stream = batches()
+    whole = epoch_of(stream)
+    place = len(whole) // 2
+    smaller = [dataclasses.replace(bucket, rows=1) for bucket in stream.buckets]
     shape = dict(replicas=1, micro_batches=1, max_length=MAX_LENGTH)
-    buckets = fit_buckets(
-        sample_lengths(source, vocabularies, 500), batch_tokens=1000, num_buckets=4, **shape
+    rest = TrainingBatches(mix, vocabularies, smaller, seed=1, start=whole[place].position, **shape)
+    found = Counter(pair for batch in whole[: place + 1] for pair in rows(batch))
+    found += Counter(pair for batch in epoch_of(rest) for pair in rows(batch))
+    short = [p for p in encoded(sentences, vocabularies) if max(map(len, p)) <= MAX_LENGTH]
+    assert not Counter(short) - found
+
+
+def test_a_sorted_corpus_is_mixed(tmp_path, vocabularies):
+    """Sorted by topic and by length: the first batches have those of the whole."""
+    topics, size = 10, 250_000
+    pairs = (
+        (f"{n * topics // size} the dog" + " the cat" * (n * 8 // size), "Hund")
+        for n in range(size)
     )
-    batches = TrainingBatches(source, vocabularies, buckets, seed=1, **shape)
-    seen = sum(len(rows(batch)) for batch in itertools.islice(batches, 100))
-    assert 500 < seen < next(read) < seen + 10_000
+    mix = Mix([write_corpus(Generated(lambda: pairs, "sorted"), tmp_path, "sorted")], [1.0])
+    shape = dict(replicas=1, micro_batches=1, max_length=64)
+    lengths = sample_lengths(mix, vocabularies, seed=1, limit=5000)
+    buckets = fit_buckets(lengths, batch_tokens=1024, num_buckets=6, **shape)
+    stream = TrainingBatches(mix, vocabularies, buckets, seed=1, **shape)
+    found = [pair for batch in itertools.islice(stream, 100) for pair in rows(batch)]
+    texts = vocabularies.source.decode_lines([source for source, _ in found])
+    drawn = Counter(text[0] for text in texts)
+    n = len(texts)
+    assert n > 2000
+    # Six standard errors: of a share of a tenth, and of a length spread evenly over 0 to 7.
+    assert all(abs(drawn[str(topic)] / n - 0.1) < 6 * (0.09 / n) ** 0.5 for topic in range(topics))
+    cats = np.array([text.count("cat") for text in texts])
+    assert abs(cats.mean() - 3.5) < 6 * 2.3 / n**0.5 + 0.3  # which bucket fills first, too
+    assert abs(lengths[:, 0].mean() - np.mean([len(a) for a, _ in found])) < 1
 
 
-def test_all_pairs_too_long(source, vocabularies):
+def test_an_epoch_ends_without_waiting_for_the_tuner(batches, monkeypatch):
+    """TensorFlow's tuner sleeps for up to a minute, in which an iterator cannot end."""
+    made = []
+    iterate = tf.data.Dataset.as_numpy_iterator
+    monkeypatch.setattr(
+        tf.data.Dataset, "as_numpy_iterator", lambda data: made.append(data) or iterate(data)
+    )
+    epoch_of(batches())
+    assert made and all(data.options().autotune.enabled is False for data in made)
+
+
+def test_all_pairs_too_long(mix, vocabularies):
     shape = dict(replicas=1, micro_batches=1, max_length=3)
-    buckets = fit_buckets(
-        sample_lengths(source, vocabularies), batch_tokens=30, num_buckets=2, **shape
-    )
+    lengths = sample_lengths(mix, vocabularies, seed=1)
+    buckets = fit_buckets(lengths, batch_tokens=30, num_buckets=2, **shape)
     with pytest.raises(UserError, match="all 500 pairs are longer than max_length=3"):
-        next(iter(TrainingBatches(source, vocabularies, buckets, seed=1, **shape)))
+        next(iter(TrainingBatches(mix, vocabularies, buckets, seed=1, **shape)))
 
 
 @pytest.mark.parametrize("replicas", [1, 2])

@@ -1,10 +1,12 @@
-"""Sources: what they read, in Python and in the graph, and their errors."""
+"""Sources: what they read, whole and in parts, and their errors."""
 
 import gzip
 import os
+import pickle
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -12,11 +14,13 @@ from t2t_lite.data import sources
 from t2t_lite.data.sources import (
     Filtered,
     Generated,
+    Mapped,
+    Mixture,
     Reversed,
     Source,
     TextFiles,
-    TfdsTranslation,
     TsvFile,
+    weighted,
 )
 from t2t_lite.errors import UserError
 
@@ -36,8 +40,10 @@ def write(path, data: bytes):
     return path
 
 
-def in_graph(source: Source) -> list[tuple[str, str]]:
-    return [(a.decode(), b.decode()) for a, b in source.dataset().as_numpy_iterator()]
+def from_parts(source: Source) -> list[tuple[str, str]]:
+    """As several processes read it: the parts are sent to them."""
+    parts = pickle.loads(pickle.dumps(list(source.parts())))
+    return [pair for part in parts for pair in source.read(part, Counter())]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -48,7 +54,7 @@ def test_text_files(tmp_path, suffix, end):
     source = TextFiles(inputs, targets)
     expected = list(zip(ODD, ODD[::-1]))
     assert list(source.pairs()) == expected
-    assert in_graph(source) == expected
+    assert from_parts(source) == expected
     assert source.check() == len(ODD)
 
 
@@ -56,16 +62,16 @@ def test_text_files(tmp_path, suffix, end):
 def test_tsv(tmp_path, name):
     source = TsvFile(write(tmp_path / name, b"one\teins\ntwo \t\n\tdrei"))
     expected = [("one", "eins"), ("two ", ""), ("", "drei")]
-    assert list(source.pairs()) == in_graph(source) == expected
+    assert list(source.pairs()) == from_parts(source) == expected
     assert source.check() == 3
 
 
 def test_generated_and_reversed():
     source = Generated(lambda: ((str(n), f"ü{n}") for n in range(3000)), "numbers to 3000")
     expected = [(str(n), f"ü{n}") for n in range(3000)]
-    assert list(source.pairs()) == in_graph(source) == expected
+    assert list(source.pairs()) == from_parts(source) == expected
     turned = Reversed(source)
-    assert list(turned.pairs()) == in_graph(turned) == [(b, a) for a, b in expected]
+    assert list(turned.pairs()) == from_parts(turned) == [(b, a) for a, b in expected]
     assert turned.check() == 3000
     assert turned.fingerprint() != source.fingerprint()
 
@@ -74,34 +80,56 @@ def test_filtered():
     source = Generated(lambda: ((str(n), f"ü{n}") for n in range(3000)), "numbers to 3000")
     long = Filtered(source, lambda a, b: len(a) > 2 and b != "ü999", "of three digits and more")
     expected = [(str(n), f"ü{n}") for n in range(100, 3000) if n != 999]
-    assert list(long.pairs()) == in_graph(long) == expected
-    assert long.check() == 2899 and str(long) == "numbers to 3000, of three digits and more"
+    assert list(long.pairs()) == from_parts(long) == expected
+    assert long.check() == 2899 and str(long) == "numbers to 3000"
     other = Filtered(source, lambda a, b: True, "all")
     assert len({long.fingerprint(), other.fingerprint(), source.fingerprint()}) == 3
     assert other.fingerprint() == Filtered(source, lambda a, b: True, "all").fingerprint()
-    with pytest.raises(UserError, match="numbers to 3000, none: the corpus is empty"):
+    with pytest.raises(UserError, match="numbers to 3000: the corpus is empty"):
         Filtered(source, lambda a, b: False, "none").check()
 
 
-def test_what_was_read_through_python_is_kept_where_it_is_little(monkeypatch):
-    readings = []
+def test_what_is_left_out_is_counted():
+    source = Generated(lambda: ((str(n), "x") for n in range(3000)), "numbers")
+    counts = Counter()
+    short = Filtered(Filtered(source, lambda a, b: a > "1", "small"), lambda a, b: a < "3", "large")
+    for part in short.parts():
+        list(short.read(part, counts))
+    kept = sum("1" < str(n) < "3" for n in range(3000))
+    assert counts == {"small": 2, "large": 3000 - 2 - kept}
 
-    def pairs():
-        readings.append(len(readings))
-        return iter([(str(number), "x") for number in range(2500)])
 
-    def source():
-        readings.clear()
-        return Generated(pairs, "numbers")
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_progress(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(sources, "PART", 1000)
+    paths = [write(tmp_path / f"{side}{suffix}", b"line\n" * 50_000) for side in "ab"]
+    source = Reversed(TextFiles(*paths))
+    assert source.progress() is None
+    shares = [source.progress() for _ in source.parts()]
+    assert shares == sorted(shares) and 0 < shares[0] <= shares[-1] == 1
 
-    little = source()
-    list(little.dataset().take(1))  # not read to its end, nothing is kept
-    assert in_graph(little) == in_graph(little) == in_graph(little) == list(pairs())
-    assert len(readings) == 3
-    monkeypatch.setattr(sources, "_KEPT", 2)  # of three chunks
-    much = source()
-    assert in_graph(much) == in_graph(much)
-    assert len(readings) == 2
+
+def test_mixture():
+    a, b = (Generated(lambda name=name: iter([(name, name)] * 3), name) for name in "ab")
+    mixture = Mixture([a, b], [1, 2])
+    assert list(mixture.pairs()) == [("a", "a")] * 3 + [("b", "b")] * 3
+    doubled = mixture.each(lambda source: Mapped(source, lambda x, y: (x + x, y), "doubled"))
+    assert doubled.passes([3, 3]) == (1, 2) and str(doubled) == "a + b"
+    assert list(doubled.pairs()) == [("aa", "a")] * 3 + [("bb", "b")] * 3
+    others = [Mixture([a, b], [1, 1]), Mixture([b, a], [1, 2]), doubled]
+    assert len({source.fingerprint() for source in [mixture, *others]}) == 4
+
+
+def test_weighted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "odd@3", b"x\n")
+    assert weighted("train", ("a.en", "a.de")) == (("a.en", "a.de"), 1)
+    assert weighted("train", ("a.en", "a.de@0.5")) == (("a.en", "a.de"), 0.5)
+    assert weighted("train", ("odd@3",)) == (("odd@3",), 1)
+    assert weighted("train", ("me@home",)) == (("me@home",), 1)
+    for wrong in ("0", "-1", "nan", "inf"):
+        with pytest.raises(UserError, match=f"--silver x@{wrong}: weight {wrong}; expected a num"):
+            weighted("silver", ("y", f"x@{wrong}"))
 
 
 def test_fingerprint_follows_the_data(tmp_path):
@@ -113,35 +141,6 @@ def test_fingerprint_follows_the_data(tmp_path):
     longer = TsvFile(path).fingerprint()
     os.utime(path, (1, 1))
     assert len({first, longer, TsvFile(path).fingerprint()}) == 3
-
-
-def test_tfds():
-    tf = pytest.importorskip("tensorflow")
-    tfds = pytest.importorskip("tensorflow_datasets")
-    asked = []
-
-    def as_dataset(builder, split, **_):
-        asked.append((builder.info.full_name, split))
-        examples = {"en": [f"n {n}" for n in range(5)], "de": [f"z {n}" for n in range(5)]}
-        return tf.data.Dataset.from_tensor_slices(examples)
-
-    with tfds.testing.mock_data(as_dataset_fn=as_dataset):
-        source = TfdsTranslation("wmt14_translate/de-en", "validation", "en", "de")
-        expected = [(f"n {n}", f"z {n}") for n in range(5)]
-        assert source.check() == 5
-        assert list(source.pairs()) == in_graph(source) == expected
-    assert set(asked) == {("wmt14_translate/de-en/1.0.0", "validation")}
-
-
-def test_tfds_that_cannot_be_had(monkeypatch):
-    tfds = pytest.importorskip("tensorflow_datasets")
-
-    def load(*_, **__):
-        raise ConnectionError("no route\nto host")
-
-    monkeypatch.setattr(tfds, "load", load)
-    with pytest.raises(UserError, match=r"TFDS wmt14.*no route\); give --raw_dir"):
-        TfdsTranslation("wmt14_translate/de-en", "train", "en", "de").check()
 
 
 def one_line(error) -> str:
@@ -193,7 +192,7 @@ def test_empty_corpus(tmp_path):
             source.check()
 
 
-@pytest.mark.parametrize("data", [b"not gzip", gzip.compress(b"x\ty\n" * 1000)[:-20]])
+@pytest.mark.parametrize("data", [b"\x1f\x8bnot gzip", gzip.compress(b"x\ty\n" * 1000)[:-20]])
 def test_broken_gzip(tmp_path, data):
     path = tmp_path / "a.tsv.gz"
     path.write_bytes(data)

@@ -1,13 +1,15 @@
 """Vocabularies: lossless in Python and in the graph, their special symbols, and clear errors."""
 
+import hashlib
 import io
 import random
-import re
+import threading
 
 import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
+from sentencepiece import sentencepiece_model_pb2
 
 from t2t_lite.data.tokenizer import EOS, PAD, UNK, Vocabularies, Vocabulary
 from t2t_lite.errors import UserError
@@ -94,14 +96,6 @@ def test_any_ids_decode_in_python_as_in_the_graph(vocabularies):
     ]
 
 
-def test_training_is_seeded_and_bounded(sentences):
-    lines = [text for pair in sentences for text in pair]
-    train = lambda **options: Vocabulary.train(lines, 320, **options).proto  # noqa: E731
-    assert train() == train()
-    assert train(sample=50) == train(sample=50)
-    assert train(sample=50) != train(sample=50, seed=2)
-
-
 def test_graph_survives_a_new_seed(vocabularies):
     """`tf.random.set_seed` empties the cache of kernels, which owns tensorflow-text's resource."""
     encode = tf.function(lambda texts: vocabularies.source.encode(texts))
@@ -111,39 +105,6 @@ def test_graph_survives_a_new_seed(vocabularies):
     assert vocabularies.source.decode(encode(["the dog"]).to_tensor()).numpy().tolist() == [
         b"the dog"
     ]
-
-
-def test_user_symbols_are_one_piece(sentences):
-    vocabulary = Vocabulary.train((a for a, _ in sentences), 330, user_symbols=["(NP", "XX"])
-    assert vocabulary.pieces(vocabulary.encode_lines(["the(NPXX"])[0]) == [
-        "▁the",
-        "(NP",
-        "XX",
-        "</s>",
-    ]
-    assert vocabulary.decode_lines(vocabulary.encode_lines(["the(NPXX"])) == ["the(NPXX"]
-
-
-@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
-@pytest.mark.parametrize("size, word", [(50_000, "largest"), (100, "smallest")])
-def test_impossible_size_names_a_possible_one(sentences, model_type, size, word):
-    lines = [text for pair in sentences for text in pair]
-    with pytest.raises(UserError) as error:
-        Vocabulary.train(lines, size, model_type=model_type)
-    nearest = int(
-        re.fullmatch(
-            rf"vocab_size {size} is too .*; the {word} possible is (\d+)", str(error.value)
-        )[1]
-    )
-    assert Vocabulary.train(lines, nearest, model_type=model_type).size == nearest
-    with pytest.raises(UserError):
-        Vocabulary.train(lines, nearest + (1 if word == "largest" else -1), model_type=model_type)
-
-
-def test_no_text():
-    for lines in ([], ["", ""]):
-        with pytest.raises(UserError, match="holds no text"):
-            Vocabulary.train(lines, 300)
 
 
 def test_save_and_load(vocabularies, tmp_path):
@@ -164,17 +125,19 @@ def test_save_and_load(vocabularies, tmp_path):
     assert (loaded.source.size, loaded.target.size) == (330, 265)
 
 
+def test_digest_is_that_of_the_file(vocabularies, tmp_path):
+    vocabularies.save(tmp_path)
+    expected = hashlib.sha256((tmp_path / "vocab.model").read_bytes()).hexdigest()
+    assert vocabularies.source.digest == Vocabulary.load(tmp_path / "vocab.model").digest
+    assert vocabularies.source.digest == expected
+
+
 def test_load_errors(tmp_path):
     (tmp_path / "vocab.8k.model").write_bytes(b"")
     with pytest.raises(
         UserError, match=r"no such file: .*vocab\.model; nearest in .*: vocab\.8k\.model"
     ):
         Vocabulary.load(tmp_path / "vocab.model")
-    for content in (b"", b"just text\n"):
-        (tmp_path / "vocab.8k.model").write_bytes(content)
-        with pytest.raises(UserError, match="not a SentencePiece model"):
-            Vocabulary.load(tmp_path / "vocab.8k.model")
-
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["a b c"] * 10),
@@ -188,3 +151,107 @@ def test_load_errors(tmp_path):
         UserError, match=r"pad, EOS and UNK have the ids -1, 2, 0; expected 0, 1, 2"
     ):
         Vocabulary.load(tmp_path / "other.model")
+
+
+def altered(vocabulary: Vocabulary, alter) -> bytes:
+    """The model file after `alter` has changed its pieces and specifications."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(vocabulary.proto)
+    alter(model)
+    return model.SerializeToString()
+
+
+def test_broken_models(vocabularies, tmp_path):
+    whole = vocabularies.source.proto
+    broken = [
+        b"",
+        b"just text\n",
+        whole[: len(whole) // 2],
+        b"\x1f\x8b" + whole,
+        whole.replace("▁the".encode(), "▁th".encode() + b"\xff", 1),
+        altered(vocabularies.source, lambda model: model.ClearField("pieces")),
+        altered(vocabularies.source, lambda model: setattr(model.pieces[-1], "piece", "")),
+        altered(
+            vocabularies.source,
+            lambda model: setattr(model.pieces[-1], "piece", model.pieces[-2].piece),
+        ),
+        altered(vocabularies.source, lambda model: setattr(model.pieces[2], "type", 1)),
+        altered(
+            vocabularies.source,
+            lambda model: setattr(model.normalizer_spec, "precompiled_charsmap", b"\xff" * 10),
+        ),
+    ]
+    path = tmp_path / "vocab.model"
+    for content in broken:
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r"vocab\.model: not a SentencePiece model, or broken"):
+            Vocabulary.load(path)
+    with path.open("wb") as file:
+        file.truncate(5 << 30)  # all holes: it is not read
+    with pytest.raises(UserError, match="not a SentencePiece model"):
+        Vocabulary.load(path)
+
+
+def given(**options) -> Vocabulary:
+    """A model as somebody else may have trained it."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["ab bc cab", "b ca"] * 10),
+        model_writer=model,
+        model_type="bpe",
+        **{"pad_id": PAD, "eos_id": EOS, "unk_id": UNK, "bos_id": -1, "minloglevel": 2},
+        **options,
+    )
+    return Vocabulary(model.getvalue())
+
+
+def test_what_a_given_model_does_not_keep(vocabularies):
+    assert vocabularies.source.losses() == []
+    lossy = given(vocab_size=12)  # SentencePiece's own defaults
+    assert lossy.losses() == [
+        "replaces characters (nmt_nfkc)",
+        "takes out double spaces and those at both ends",
+        "takes characters it does not know for UNK, having no byte fallback",
+    ]
+    assert lossy.decode_lines(lossy.encode_lines(["  ａb  c"])) == ["ab c"]
+    options = {"normalization_rule_name": "identity", "remove_extra_whitespaces": False}
+    assert given(vocab_size=270, byte_fallback=True, **options).losses() == []
+
+
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+def test_sampled_spellings(sentences, model_type):
+    vocabulary = Vocabulary.train([a for a, _ in sentences], 285, model_type=model_type)
+    texts = [*SPACES, *ODD, *random_unicode(100), *(a for a, _ in sentences[:100])]
+    seeds = range(2**40, 2**40 + len(texts))
+    drawn = vocabulary.sample(texts, seeds, 0.2)
+    assert vocabulary.decode_lines(drawn) == texts
+    assert all(ids[-1] == EOS and not {PAD, EOS, UNK} & set(ids[:-1]) for ids in drawn)
+    assert drawn != vocabulary.encode_lines(texts)
+    assert vocabulary.sample([text.encode() for text in texts], seeds, 0.2) == drawn
+    # One text and one seed, one spelling; other seeds, others.
+    assert vocabulary.sample(texts[::-1], seeds[::-1], 0.2) == drawn[::-1]
+    spellings = vocabulary.sample(["the dog sees the cat"] * 40, range(40), 0.2)
+    assert len(set(map(tuple, spellings))) > 5
+    assert len(set(map(tuple, vocabulary.sample(["the dog"] * 9, [7] * 9, 0.2)))) == 1
+    with pytest.raises(ValueError):
+        vocabulary.sample(texts, [1], 0.2)
+
+
+def test_spellings_are_the_same_in_every_thread(vocabularies, sentences):
+    texts = [a for a, _ in sentences] * 4
+    found = {}
+
+    def draw(name):
+        found[name] = vocabularies.source.sample(texts, range(len(texts)), 0.1)
+
+    draw("here")
+    threads = [threading.Thread(target=draw, args=[name]) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(drawn == found["here"] for drawn in found.values()) and len(found) == 5
+
+
+def test_whole_words_have_one_spelling():
+    vocabulary = Vocabulary.train(["(S XX )S"] * 3, None, model_type="word")
+    assert vocabulary.sample(["(S XX", ""], [1, 2], 0.5) == vocabulary.encode_lines(["(S XX", ""])

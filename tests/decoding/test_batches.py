@@ -151,6 +151,8 @@ def test_each_output_begins_with_its_own_prefix(decoder):
         decoder.translate(lines, prefixes=prefixes[:2])
     with pytest.raises(UserError, match="only 5 lines"):
         decoder.translate(lines, prefixes=[*prefixes, "more"])
+    with pytest.raises(UserError, match=r"prefix 2: 'a\u2581boat' cannot be spelled .* 'a boat'"):
+        decoder.translate(lines[:2], prefixes=["the boat", "a\u2581boat"])
 
 
 def test_windows_and_progress(decoder, monkeypatch):

@@ -129,7 +129,7 @@ def test_parsing(parser_export):
         " the  (old)\tdog\u00a0x {saw} [a] map ",
         "",
         "a\u2581b c",
-        "\r\n\x0bthe map\x0c",
+        "\r\x0bthe map\x0c",
     ]
     found = saved_model.fresh_outputs(folder, lines)
     model = t2t_lite.load(run.path)

@@ -17,7 +17,7 @@ from t2t_lite.export.signatures import Signatures
 
 ODD = [
     "", "   ", "\u3000\u2028", "\t", "a\tb", " two  spaces ", "\U0001f600 \u6f22", "\x00",
-    "x\ny\r", "\ufeffBOM", "\ufffd", "\x1c", "\x85\xa0", sentence(7, 60),
+    "x\ry\r", "\ufeffBOM", "\ufffd", "\x1c", "\x85\xa0", sentence(7, 60),
 ]  # fmt: skip
 LINES = [*ODD, *(sentence(i, 1 + i % 9) for i in range(12))]
 

@@ -1,18 +1,19 @@
 """Parsing problems: files, the texts a model sees, what becomes of its outputs, the grammar."""
 
 import gzip
+from collections import Counter
 
 import numpy as np
 import pytest
 from t2t_lite.problems import toy_parsing
 
 from t2t_lite import registry
-from t2t_lite.data.prepare import prepare
-from t2t_lite.data.sources import Generated, MissingSplit
+from t2t_lite.data.prepare import prepare_corpora, prepare_vocabularies
+from t2t_lite.data.sources import MissingSplit
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Bracketing
 from t2t_lite.problem import Constrained, Drawing, Tokenizing
-from t2t_lite.trees.treebank import Mixed, TreebankFiles
+from t2t_lite.trees.treebank import TreebankFiles
 
 registry.load_plugins()
 
@@ -86,37 +87,48 @@ def test_wsj_says_what_is_missing(tmp_path):
         registry.problem("wsj_parsing", raw_dir=str(tmp_path)).source("valid")
 
 
-def test_silver_is_mixed_in_by_the_stated_rule(wsj):
+@pytest.mark.parametrize("silver_per_gold, golds", [(2, 45), (10, 40)])
+def test_silver_is_mixed_in_by_the_stated_rule(wsj, tmp_path, silver_per_gold, golds):
+    """An epoch holds all 40 gold and 90 silver trees, the side that has too few more than once."""
     silver = wsj / "silver.trees.gz"
     with gzip.open(silver, "wt") as file:
         file.writelines(f"(S (NP (NN silver{i})))\n" for i in range(90))
     problem = registry.problem(
-        "wsj_parsing_semisup", raw_dir=str(wsj), silver=(str(silver),), silver_per_gold=2
+        "wsj_parsing_semisup",
+        raw_dir=str(wsj),
+        silver=[silver],
+        silver_per_gold=silver_per_gold,
+        data_dir=tmp_path / "data",
     )
-    found = sentences(problem, "train")
-    gold = [f"Rain{section}.{number}" for section in range(2, 22) for number in (1, 2)]
-    assert [name for name in found if name.startswith("silver")] == [
-        f"silver{i}" for i in range(90)
-    ]
+    mix = prepare_corpora(problem, print).train
+    drawn = Counter(text.decode().split()[0] for text, _ in mix.texts(mix.order(1, 0)))
+    assert len(drawn) == 40 + 90 and min(drawn.values()) == 1
+    assert sum(n for word, n in drawn.items() if word.startswith("Rain")) == golds
     assert (
-        found[2::3] == (gold + gold)[:44]
-    )  # after every second silver tree, and anew after the 40th; the last is silver
+        sum(n for word, n in drawn.items() if word.startswith("silver")) == golds * silver_per_gold
+    )
     assert sentences(problem, "dev") == ["Rain22.1", "Rain22.2"]
-    few = sentences(
-        registry.problem("wsj_parsing_semisup", raw_dir=str(wsj), silver=(str(silver),)), "train"
+
+
+def test_silver_with_weights(wsj, tmp_path):
+    """Twice as often means twice as often among the silver trees."""
+    for name in "ab":
+        (tmp_path / f"{name}.trees").write_text(f"(S (NN {name}))\n" * 60)
+    silver = [[tmp_path / "a.trees"], [f"{tmp_path / 'b.trees'}@2"]]
+    problem = registry.problem(
+        "wsj_parsing_semisup", raw_dir=str(wsj), silver=silver, data_dir=tmp_path / "data"
     )
-    assert [
-        name for name in few if name.startswith("Rain")
-    ] == gold  # none is left out, so the silver comes several times
-    assert (
-        few[:12] == [*(f"silver{i}" for i in range(10)), gold[0], "silver10"]
-        and len(few) == 11 * 40
-    )
-    mixed = problem.source("train")
-    assert isinstance(mixed, Mixed) and mixed.fingerprint() != mixed.silver.fingerprint()
-    empty = Mixed(TreebankFiles([silver]), Generated(lambda: iter([]), "nothing"), 2)
-    with pytest.raises(UserError, match="nothing: no trees; expected at least one"):
-        empty.check()
+    mix = prepare_corpora(problem, print).train
+    drawn = Counter(text.decode() for text, _ in mix.texts(mix.order(1, 0)))
+    assert (drawn["a"], drawn["b"]) == (133, 267)  # 400 for 40 gold ones
+
+
+def test_silver_that_is_wrong(wsj, tmp_path):
+    (tmp_path / "none.trees").write_text("")
+    options = {"raw_dir": str(wsj), "data_dir": tmp_path / "data"}
+    problem = registry.problem("wsj_parsing_semisup", silver=[tmp_path / "none.trees"], **options)
+    with pytest.raises(UserError, match="none.trees.*: the corpus is empty"):
+        prepare_corpora(problem, print)
     with pytest.raises(UserError, match="silver_per_gold=0"):
         registry.problem("wsj_parsing_semisup", silver_per_gold=0)
 
@@ -131,8 +143,8 @@ def test_own_files(tmp_path):
         "train"
     )
     assert isinstance(source, TreebankFiles)
-    assert list(source.pairs()) == [(SENTENCE, CLEANED)] * 2 and source.skipped == 1
-    assert str(source) == f"{tmp_path} (1 broken trees skipped)"
+    assert list(source.pairs()) == [(SENTENCE, CLEANED)] * 2
+    assert str(source) == f"{tmp_path} (others left out: 1, notes.txt)"
     (tmp_path / "deep.trees").write_text("(S " * 3000 + "(NN a)" + ")" * 3000)
     [(sentence, tree)] = (
         registry.problem("treebank", train=(str(tmp_path / "deep.trees"),)).source("train").pairs()
@@ -142,7 +154,7 @@ def test_own_files(tmp_path):
     with pytest.raises(MissingSplit, match="treebank has no dev split; give --dev"):
         bad.source("dev")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"empty: no \.mrg, \.trees or \.ptb files"):
+    with pytest.raises(UserError, match=r"empty: no \.mrg, \.trees, \.ptb or \.psd files"):
         registry.problem("treebank", train=(str(tmp_path / "empty"),)).source("train").check()
     with pytest.raises(UserError, match="no such file"):
         registry.problem("treebank", train=(str(tmp_path / "a.tree"),)).source("train").check()
@@ -162,10 +174,15 @@ def test_texts_and_outputs():
     assert problem.output_text(SYMBOLS, SENTENCE).replace("XX", "T") == (
         "(TOP (S (NP (T Rain)) (VP (T fell) (PP (T on) (NP (T the) (T sea)))) (T .)))"
     )
-    assert problem.output_details(SYMBOLS, SENTENCE) == {"well_formed": True, "repairs": []}
+    assert problem.output_details(SYMBOLS, SENTENCE) == {
+        "well_formed": True,
+        "repairs": [],
+        "words": SENTENCE.split(),
+    }
     assert problem.output_details("(S XX XX )S", SENTENCE) == {
         "well_formed": False,
         "repairs": ["4 words added"],
+        "words": SENTENCE.split(),
     }
     with pytest.raises(UserError, match="unknown value of --tags 'keep'; nearest: kept"):
         registry.problem("toy_parsing", tags="keep")
@@ -183,6 +200,40 @@ def test_words_stay_intact(line):
         escape(word) for word in line.replace("\t", " ").split(" ") if word
     ]
     assert not set("()[]{}\u2581") & set(problem.input_text(line))
+
+
+@pytest.mark.parametrize(
+    "typed, escaped",
+    [
+        ("1/2", r"1\/2"),
+        ("*", r"\*"),
+        ("( b )", "-LRB- b -RRB-"),
+        ("a/b*c", r"a\/b\*c"),
+        ("[", "-LSB-"),
+    ],
+)
+def test_what_treebanks_escape_is_what_people_type(typed, escaped):
+    import tensorflow as tf
+
+    problem = registry.problem("treebank")
+    assert problem.input_text(typed) == problem.input_text(escaped)
+    in_graph = problem.input_text_in_graph(tf.constant([typed, escaped])).numpy()
+    assert {text.decode() for text in in_graph} == {problem.input_text(typed)}
+    # Outputs have the words as they were given, and are scored whichever way they are written.
+    outputs = [problem.output_text("(S XX )S", words) for words in (typed, escaped)]
+    references = [problem.reference_text(output) for output in outputs[::-1]]
+    assert Bracketing()(outputs, references)["valid"] == 100
+    given = [problem.output_details("", words)["words"] for words in (typed, escaped)]
+    assert given == [typed.split(), escaped.split()]
+
+
+def test_references_in_the_form_of_corpussearch():
+    problem = registry.problem("treebank")
+    text = "( (IP-MAT (CODE <P_1>) (NP-SBJ *pro*) (VB go)) (ID A,1))"
+    assert problem.reference_text(text) == "(TOP (IP (VB go)))"
+    assert problem.target_text(text) == "(IP VB )IP"
+    for empty in ("(())", "(TOP)", "", "( (CODE <P_1>) (ID A,1))"):
+        assert problem.reference_text(empty) == problem.target_text(empty) == ""
 
 
 def test_raw_text_is_split_by_the_treebanks_rules():
@@ -215,7 +266,8 @@ def test_every_gold_tree_obeys_the_grammar(tmp_path, monkeypatch, options):
 
     monkeypatch.setitem(toy_parsing.SIZES, "train", 60)
     problem = registry.problem("toy_parsing", data_dir=str(tmp_path), vocab_size=420, **options)
-    vocabularies = prepare(problem, log=lambda text: None)
+    train = prepare_corpora(problem, print).train
+    vocabularies = prepare_vocabularies(problem, train, print)
     assert not vocabularies.shared
     assert all(
         symbol in vocabularies.target.pieces(range(vocabularies.target.size))

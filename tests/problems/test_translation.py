@@ -5,7 +5,8 @@ from t2t_lite.problems import translation
 from t2t_lite.problems.translation import TranslationProblem
 
 from t2t_lite import registry
-from t2t_lite.data.sources import MissingSplit, TextFiles, TfdsTranslation, TsvFile
+from t2t_lite.data.sources import MissingSplit, Mixture, TextFiles, TsvFile
+from t2t_lite.data.tfds import TfdsTranslation
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Bleu
 from t2t_lite.problem import Problem
@@ -90,18 +91,21 @@ def test_multi30k_on_the_real_files(shared):
 def test_text_pairs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     problem = registry.problem("text_pairs", train=["a.en", "a.de"], dev=["dev.tsv"])
-    assert isinstance(problem.source("train"), TextFiles) and isinstance(
-        problem.source("dev"), TsvFile
-    )
-    assert problem.train == (
-        str(tmp_path / "a.en"),
-        str(tmp_path / "a.de"),
-    )  # found from any folder
+    assert isinstance(problem.corpus("train"), TextFiles)
+    assert isinstance(problem.source("dev"), TsvFile)
+    # Found from any folder.
+    assert problem.train == ((str(tmp_path / "a.en"), str(tmp_path / "a.de")),)
+    several = registry.problem("text_pairs", train=[["a.en", "a.de@2"], ["b.tsv"]])
+    mixture = several.source("train")
+    assert isinstance(mixture, Mixture) and mixture.weights == (2, 1)
+    assert str(mixture) == f"{tmp_path / 'a.en'} and {tmp_path / 'a.de'} + {tmp_path / 'b.tsv'}"
     with pytest.raises(MissingSplit, match="text_pairs has no test split; give --test"):
         problem.source("test")
     for paths in (["a", "b", "c"], []):
         with pytest.raises(UserError, match="expected one TSV file or two line-aligned files"):
             registry.problem("text_pairs", train=paths)
+        with pytest.raises(UserError, match="expected one TSV file or two line-aligned files"):
+            registry.problem("text_pairs", train=[["a"], paths])
     with pytest.raises(UserError, match="--train=a.tsv: expected a list"):
         registry.problem("text_pairs", train="a.tsv")
 
@@ -122,7 +126,7 @@ def test_wmt14_comes_from_tfds():
     ):
         problem = registry.problem(name, data_dir="/somewhere")
         for split, theirs in (("train", "train"), ("dev", "validation"), ("test", "test")):
-            source = problem.source(split)
+            source = problem.corpus(split)
             assert isinstance(source, TfdsTranslation)
             assert (source.name, source.split, source.data_dir) == (config, theirs, "/somewhere")
             assert source.languages == ("en", config[-5:-3])
@@ -150,8 +154,14 @@ def test_cleaning_is_for_training_only(tmp_path):
     files = [str(tmp_path / "a.en"), str(tmp_path / "a.de")]
     options = dict(train=files, dev=files, drop_duplicates=True, data_dir=str(tmp_path / "data"))
     problem = registry.problem("text_pairs_rev", **options)
-    assert list(problem.source("train").pairs()) == [("a.de one", "a.en one")]
-    assert problem.source("dev").check() == 2
+    assert problem.source("train").distinct and not problem.source("dev").distinct
+    assert list(problem.source("train").pairs())[0] == ("a.de one", "a.en one")
+
+
+@pytest.mark.parametrize("ratio", [float("nan"), float("inf"), 0.0, -1.0, 0.5])
+def test_ratios_without_sense(ratio):
+    with pytest.raises(UserError, match=f"--max_length_ratio={ratio:g}: expected a number of at l"):
+        registry.problem("text_pairs", max_length_ratio=ratio)
 
 
 def test_ten_lines_of_your_own(tmp_path, monkeypatch):

@@ -84,6 +84,57 @@ def test_comments(file, text):
     assert lines(file("(S (NN #) (NN ;) (NN //) (NN %x))")) == ["(S (NN #) (NN ;) (NN //) (NN %x))"]
 
 
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("(S (NP (#\n#) (CD 9)) (VP (VB go)))", ["(S (NP (# #) (CD 9)) (VP (VB go)))"]),
+        ("(S (%\n%) (NN x))", ["(S (% %) (NN x))"]),
+        ("(S (:\n;)\n (SYM\n*) (X\n<i>) (NN\n//))", ["(S (: ;) (SYM *) (X <i>) (NN //))"]),
+        ("(S (-NONE-\n*T*-1)\n (NN x))", ["(S (-NONE- *T*-1) (NN x))"]),
+        (
+            "(S (SYM\n  ;;) (NN x)) # (not a\n# tree)\n(S (NN y))",
+            ["(S (SYM ;;) (NN x))", "(S (NN y))"],
+        ),
+    ],
+)
+def test_a_word_on_a_line_of_its_own_is_no_comment(file, text, expected):
+    assert lines(file(text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "()",
+        "( )",
+        "(())",
+        "( () )",
+        "(TOP)",
+        "(TOP )",
+        "(ROOT ())",
+        "(TOP (S))",
+        "(TOP (S ))",
+        "(ROOT ( ))",
+        "(S1 (S (NP)))",
+    ],
+)
+def test_trees_without_words(file, text):
+    """Parsers write them where they found none."""
+    assert parse_tree(text).leaves() == []
+    assert [tree.leaves() for tree in read_trees(file(f"{CAT}\n{text}\n{DOG} {text} {text}"))] == [
+        ["the", "cat", "sleeps"],
+        [],
+        ["a", "dog", "barks"],
+        [],
+        [],
+    ]
+
+
+@pytest.mark.parametrize("text", ["(()", "(()))", "(TOP ))", "(S () (NN a))", "(-LRB- ())"])
+def test_other_brackets_alone_are_broken(text):
+    with pytest.raises(UserError):
+        parse_tree(text)
+
+
 def test_markup_of_the_chinese_treebank(file):
     text = "<DOC>\n<HEADLINE>\n<S ID=1>\n( (IP\n  (NP (NR 上海))\n  (VP (VV 开放))))\n</S>\n"
     text += f"<S ID=2>\n{CAT}\n</S>\n</DOC>\n"
@@ -166,7 +217,7 @@ def test_escapes():
         ("(S a (NN b))", "the word 'a' is not alone"),
         ("(S (NN b) a)", "the word 'a' is not alone"),
         ("(S (NP) (NN a))", "(NP) is empty"),
-        ("(S (NP (NN)))", "(NN) is empty"),
+        ("(S (NN a) (NP (NN)))", "(NN) is empty"),
         ("(S (NN a)b))", "the word 'b' is not alone"),
         ("S (NN a)", "'S' outside of brackets"),
         ("", "no trees; expected one"),
@@ -204,7 +255,14 @@ BROKEN = [  # a file, the line in which its broken tree starts, the trees around
     ),  # a tree that is itself indented
     (f"{CAT}\n(S (NN a)", 2, [CAT]),
     (f"  {CAT}\n  (S (NN a)\n  {DOG}", 2, [CAT, DOG]),  # all is indented
-    (f"{CAT}\n(TOP (NN a)\n(NP (NN b))\n{DOG}", 2, [CAT, "(NP (NN b))", DOG]),
+    (f"{CAT}\n(TOP (NN a)\n(NP (NN b))\n{DOG}", 2, [CAT, DOG]),  # no half of it is a tree
+    (f"{CAT}\n(S\n(NP (NN a b))\n(VP (VB c))\n)\n{DOG}", 2, [CAT, DOG]),
+    (f"{CAT}\n(S\n(NP (NN a))\n(VP (VB c))))\n{DOG}", 2, [CAT, DOG]),
+    (f"(TOP (S (NP (NN a))\n(VP (VB c))\n(TOP (X (NN d)))\n{DOG}", 1, ["(TOP (X (NN d)))", DOG]),
+    (f"(TOP (NN a)\n(NP (NN b))\n{DOG}\n{DOG}\n{DOG}", 1, [DOG] * 3),
+    ("(TOP (NN a)\n(NP (NN b))\n(VP (VB c))\n(NP (NN d))", 1, []),
+    (f"{CAT} (S (NN a b) (VP)) {DOG}\n{CAT}", 1, [CAT, DOG, CAT]),  # its brackets pair up
+    (f"{CAT} (S (VP) (NN a)\n (NN b)\n{DOG}", 1, [CAT, DOG]),
 ]
 
 
