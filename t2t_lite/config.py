@@ -16,6 +16,7 @@ _FRACTIONS = (
     "attention_dropout",
     "relu_dropout",
     "label_smoothing",
+    "subword_sampling",
     "adam_beta1",
     "adam_beta2",
 )
@@ -45,6 +46,8 @@ class HParams:
     attention_dropout: float = 0.0  # of attention weights; the paper has none
     relu_dropout: float = 0.0  # after the ReLU of the feed-forward networks; the paper has none
     label_smoothing: float = 0.1  # epsilon_ls (section 5.4)
+    # Of `Vocabulary.sample`; the paper has none.
+    subword_sampling: float = 0.0  # other spellings: BPE-dropout's p, or the power of unigram's
 
     # Optimiser
     # Eq. 3, a cosine that ends in 0 at train_steps, or no change.

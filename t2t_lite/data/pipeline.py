@@ -9,16 +9,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
-import tensorflow as tf
 
 from t2t_lite.data.buckets import Bucket, bucket_numbers, rounded_length
 from t2t_lite.data.corpus import Mix
+from t2t_lite.data.encoding import Spelling, encoded
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import UserError
-from t2t_lite.runtime import cores
-
-_CHUNK = 1024  # pairs tokenised by one call
-_MAX_CALLS = 16  # of these at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +67,8 @@ class TrainingBatches:
     Args:
         buckets: nested shapes, smallest first, as `fit_buckets` makes them; the last holds any pair
             up to `max_length`.
+        subword_sampling: alpha of `Vocabulary.sample`, by which each text is spelled in another way
+            each time, following from seed, epoch and its place in the order; 0: always the same.
         start: where to begin; nothing that comes before it is read.
     """
 
@@ -84,6 +82,7 @@ class TrainingBatches:
         micro_batches: int,
         seed: int,
         max_length: int,
+        subword_sampling: float = 0.0,
         start: Position = Position(),
     ):
         self.mix = mix
@@ -92,6 +91,7 @@ class TrainingBatches:
         self.slices = replicas, micro_batches
         self.seed = seed
         self.max_length = max_length
+        self.subword_sampling = subword_sampling
         self.start = start
 
     def __iter__(self) -> Iterator[Batch]:
@@ -108,17 +108,16 @@ class TrainingBatches:
         rows = np.prod(self.slices)
         parts = [_PartBatch(rows * bucket.rows, bucket) for bucket in self.buckets]
         for part, waiting in zip(parts, start.waiting):
-            for place, ids, _ in self._encoded(order[list(waiting)]):
-                places = np.array(waiting[place : place + _CHUNK])
+            for places, ids, _ in self._encoded(order, start.epoch, np.array(waiting, int)):
                 # Full ones come only where the buckets hold less than before: on fewer devices.
                 for _, *batch in part.add(places, *ids):
                     yield *batch, start
         here = dataclasses.replace(start, batches=0)
         made = start.batches
-        for place, ids, lengths in self._encoded(order[start.place :]):
+        rest = np.arange(start.place, len(order))
+        for places, ids, lengths in self._encoded(order, start.epoch, rest):
             bucket = bucket_numbers(self.buckets, lengths)
             bucket[lengths.max(axis=1) > self.max_length] = len(parts)
-            places = start.place + place + np.arange(len(bucket))
             batches = (
                 batch
                 for part, which in zip(parts, _groups(bucket, len(parts)))
@@ -138,9 +137,10 @@ class TrainingBatches:
             )
         yield from _after(here, made, _merge(parts))
 
-    def _encoded(self, numbers: np.ndarray):
-        """Of pairs by number: (place of the first, ids of both sides, their lengths), in chunks."""
-        return _encoded(self.mix, numbers, self.vocabularies, self.max_length)
+    def _encoded(self, order: np.ndarray, epoch: int, places: np.ndarray):
+        """What `encoding.encoded` yields, for the pairs at these places of an epoch's order."""
+        spelling = Spelling(self.vocabularies, self.subword_sampling, self.seed, epoch)
+        return encoded(self.mix, order, places, spelling, self.max_length)
 
 
 def _after(
@@ -215,55 +215,21 @@ def _groups(bucket: np.ndarray, count: int) -> list[np.ndarray]:
     return np.split(order, np.searchsorted(bucket[order], np.arange(1, count + 1)))[:count]
 
 
-def _encoded(
-    mix: Mix, numbers: np.ndarray, vocabularies: Vocabularies, max_length: int
-) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray], np.ndarray]]:
-    """The pairs of these numbers, in chunks, tokenised by several threads ahead of their use.
-
-    Yields:
-        the place of the chunk in `numbers`; ids of both sides, int32 [n, any S] and [n, any T], cut
-        to `max_length`; their whole lengths, int64 [n, 2].
-    """
-
-    def texts():
-        for place in range(0, len(numbers), _CHUNK):
-            sides = zip(*mix.texts(numbers[place : place + _CHUNK]))
-            yield tuple(np.array(side, object) for side in sides)
-
-    def encode(*texts):
-        ragged = [
-            v.encode(text) for v, text in zip((vocabularies.source, vocabularies.target), texts)
-        ]
-        ids = tuple(side[:, :max_length].to_tensor() for side in ragged)
-        return ids, tf.stack([side.row_lengths() for side in ragged], axis=1)
-
-    side = tf.TensorSpec([None], tf.string)
-    chunks = tf.data.Dataset.from_generator(texts, output_signature=(side, side))
-    chunks = chunks.map(encode, num_parallel_calls=min(cores(), _MAX_CALLS)).prefetch(4)
-    for place, (ids, lengths) in enumerate(_untuned(chunks).as_numpy_iterator()):
-        yield place * _CHUNK, ids, lengths
-
-
-def _untuned(examples: tf.data.Dataset) -> tf.data.Dataset:
-    """A Dataset without TensorFlow's tuner.
-
-    The tuner sleeps for up to a minute, and the end of an iterator waits until it wakes: every
-    other epoch of a small corpus began 45 seconds late.
-    """
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return examples.with_options(options)
-
-
 def sample_lengths(
-    mix: Mix, vocabularies: Vocabularies, seed: int, limit: int = 200_000
+    mix: Mix,
+    vocabularies: Vocabularies,
+    seed: int,
+    subword_sampling: float = 0.0,
+    limit: int = 200_000,
 ) -> np.ndarray:
     """int64 [N, 2]: sub-words of source and target, EOS included, of a sample of an epoch.
 
     The first `limit` pairs of the first epoch's order, which is shuffled as a whole.
     """
-    numbers = mix.order(seed, 0)[:limit]
-    return np.concatenate([lengths for _, _, lengths in _encoded(mix, numbers, vocabularies, 1)])
+    order = mix.order(seed, 0)[:limit]
+    spelling = Spelling(vocabularies, subword_sampling, seed, epoch=0)
+    chunks = encoded(mix, order, np.arange(len(order)), spelling, max_length=1)
+    return np.concatenate([lengths for _, _, lengths in chunks])
 
 
 def eval_batches(

@@ -69,7 +69,9 @@ class Trainer:
         self._slices = {"replicas": strategy.num_replicas_in_sync, "micro_batches": micro_batches}
         self._mix = corpora.train
         self.epoch_pairs = len(self._mix)
-        self.lengths = sample_lengths(self._mix, vocabularies, run.seed)
+        self.lengths = sample_lengths(
+            self._mix, vocabularies, run.seed, self.hparams.subword_sampling
+        )
         self.buckets = fit_buckets(
             self.lengths,
             batch_tokens=self.hparams.batch_tokens,
@@ -134,6 +136,7 @@ class Trainer:
             self.buckets,
             seed=self.run.seed,
             max_length=h.max_length,
+            subword_sampling=h.subword_sampling,
             start=self._position,
             **self._slices,
         )

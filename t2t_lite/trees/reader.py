@@ -80,8 +80,8 @@ def read_trees(
     constituents without words) raises UserError `path:line: ...` with the line it starts in. With
     `skip_bad` that error goes to `on_skip` instead, and nothing of that tree is kept: reading goes
     on after its last bracket, or, where brackets are missing, at a line that begins as this tree or
-    an earlier one did. A tree without words, `(TOP)` or `(())`, is no error: parsers write it where
-    they found none.
+    an earlier one did, or as several to come. A tree without words, `(TOP)` or `(())`, is no error:
+    parsers write it where they found none.
     """
     blocks = _Blocks(read_lines(Path(path)))
     for first_line, text in blocks:
@@ -145,9 +145,11 @@ def _joined(broken: "_Broken", text: str, blocks: _Blocks) -> "Tree | _Broken":
             return _Broken(
                 str(next(t for t in (tree, *more) if isinstance(t, _Broken))), broken.start
             )
-    while (following := next(blocks.ahead(), None)) is not None:
-        if _root(following) in (root, *blocks.roots):
-            break
+    labels = [_root(following) for following in itertools.islice(blocks.ahead(), _MAX_JOINED)]
+    beginnings = {root, *blocks.roots}
+    if beginnings.isdisjoint(labels):  # as where the first tree of all is broken
+        beginnings.update(label for label, n in collections.Counter(labels).items() if n > 2)
+    for _ in itertools.takewhile(lambda label: label not in beginnings, labels):
         next(blocks)
     return broken
 

@@ -1,6 +1,7 @@
 """The pipeline: every pair once an epoch, few shapes, the same again from the same place."""
 
 import dataclasses
+import functools
 import itertools
 import json
 from collections import Counter
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.data import pipeline
+from t2t_lite.data import encoding
 from t2t_lite.data.buckets import fit_buckets
 from t2t_lite.data.corpus import Mix
 from t2t_lite.data.corpus_writer import write_corpus
@@ -117,19 +118,37 @@ def test_order_follows_from_seed_and_epoch(batches):
     assert not np.array_equal(first[0].inputs, second[0].inputs)
 
 
-@pytest.mark.parametrize("chunk", [16, 64, 1024])
-def test_goes_on_from_any_position(batches, monkeypatch, chunk):
+@pytest.mark.parametrize("sampling", [0.0, 0.1])
+def test_goes_on_from_any_position(batches, monkeypatch, sampling):
     """The very same batches as without an end between them, from 20 random places."""
-    monkeypatch.setattr(pipeline, "_CHUNK", chunk)
-    whole = list(itertools.islice(batches(), 2 * len(epoch_of(batches())) + 3))
-    places = [*np.random.default_rng(1).choice(len(whole) - 1, 17, replace=False)]
-    ends = [place for place, batch in enumerate(whole) if batch.position.place == 500]
+    monkeypatch.setattr(encoding, "_CHUNK", 64)
+    batches = functools.partial(batches, subword_sampling=sampling)
+    whole = list(itertools.islice(batches(), 3 * len(epoch_of(batches())) + 9))
+    places = [*np.random.default_rng(1).choice(len(whole) - 9, 17, replace=False)]
+    ends = [place for place, batch in enumerate(whole[:-9]) if batch.position.place == 500]
     for place in [0, ends[0], ends[-1], *places]:
         stored = json.loads(json.dumps(whole[place].position.to_json()))
-        resumed = list(
-            itertools.islice(batches(start=Position.from_json(stored)), len(whole) - place - 1)
+        resumed = itertools.islice(batches(start=Position.from_json(stored)), 8)
+        assert all(map(same, whole[place + 1 : place + 9], resumed))
+
+
+def test_sampled_spellings(batches, mix, sentences, vocabularies):
+    """Others in each epoch, of the same texts; buckets know how long they are."""
+    texts = []
+    for epoch in (0, 1):
+        found = [
+            pair for batch in epoch_of(batches(subword_sampling=0.2), epoch) for pair in rows(batch)
+        ]
+        decoded = zip(
+            vocabularies.source.decode_lines([a for a, _ in found]),
+            vocabularies.target.decode_lines([b for _, b in found]),
         )
-        assert all(map(same, whole[place + 1 :], resumed))
+        texts.append(dict(zip(decoded, found)))
+    assert set(texts[0]) <= set(sentences) and len(texts[0]) > 0.9 * len(set(sentences))
+    common = set(texts[0]) & set(texts[1])
+    assert sum(texts[0][text] == texts[1][text] for text in common) < 0.1 * len(common)
+    plain, sampled = (sample_lengths(mix, vocabularies, 1, alpha) for alpha in (0.0, 0.2))
+    assert 1.1 < sampled.mean() / plain.mean() < 2
 
 
 def test_reads_only_what_comes_after(batches, monkeypatch):
@@ -140,7 +159,7 @@ def test_reads_only_what_comes_after(batches, monkeypatch):
         Mix, "texts", lambda mix, numbers: read.extend(numbers) or texts(mix, numbers)
     )
     middle = whole[len(whole) // 2].position
-    monkeypatch.setattr(pipeline, "_CHUNK", 50)
+    monkeypatch.setattr(encoding, "_CHUNK", 50)
     start = dataclasses.replace(middle, place=450, waiting=(), batches=0)
     next(iter(batches(start=start)))
     assert len(read) <= 50

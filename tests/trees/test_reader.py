@@ -259,6 +259,8 @@ BROKEN = [  # a file, the line in which its broken tree starts, the trees around
     (f"{CAT}\n(S\n(NP (NN a b))\n(VP (VB c))\n)\n{DOG}", 2, [CAT, DOG]),
     (f"{CAT}\n(S\n(NP (NN a))\n(VP (VB c))))\n{DOG}", 2, [CAT, DOG]),
     (f"(TOP (S (NP (NN a))\n(VP (VB c))\n(TOP (X (NN d)))\n{DOG}", 1, ["(TOP (X (NN d)))", DOG]),
+    (f"(TOP (NN a)\n(NP (NN b))\n{DOG}\n{DOG}\n{DOG}", 1, [DOG] * 3),
+    ("(TOP (NN a)\n(NP (NN b))\n(VP (VB c))\n(NP (NN d))", 1, []),
     (f"{CAT} (S (NN a b) (VP)) {DOG}\n{CAT}", 1, [CAT, DOG, CAT]),  # its brackets pair up
     (f"{CAT} (S (VP) (NN a)\n (NN b)\n{DOG}", 1, [CAT, DOG]),
 ]
