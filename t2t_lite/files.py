@@ -24,9 +24,11 @@ def missing_file(path: Path) -> UserError:
 
 def nearest_files(folder: Path, name: str) -> str:
     """`nearest in FOLDER: a, b`: the files of `folder` whose names are nearest to `name`."""
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return f"no such folder: {folder}"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
+    if not os.access(folder, os.R_OK):
+        return f"{folder} may not be looked into"
+    names = sorted(entry.name for entry in folder.iterdir() if os.path.isfile(entry))
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[:6]
     return f"nearest in {folder}: {', '.join(near)}" if near else f"{folder} holds no files"
 

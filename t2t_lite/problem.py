@@ -161,12 +161,13 @@ class Problem:
         """
         return {}
 
+    @default
     def input_text_in_graph(self, lines):
         """What `input_text` does, as graph operations, for exports: string [B] -> string [B].
 
         Raises UserError where the problem has it in Python only.
         """
-        if not is_default(self.input_text):
+        if is_default(self.input_text_in_graph) and not is_default(self.input_text):
             raise UserError(
                 f"problem {self.name} has input_text in Python only; "
                 "an export needs its input_text_in_graph too"

@@ -129,7 +129,7 @@ class Translator:
 
         Returns:
             A `Hypothesis` for each pair, with the output's text, its score and its log_prob, as
-            `translate` gives them.
+            `translate` gives them; NaN, with a warning, for a pair that is too long for the model.
         """
         alpha = self.problem.decoding.alpha if alpha is None else alpha
         pairs = _pairs(pairs)

@@ -1,5 +1,7 @@
 """The Python interface on an untrained run."""
 
+import math
+
 import numpy as np
 import pytest
 from t2t_lite.problems.translation import TranslationProblem
@@ -9,6 +11,7 @@ import t2t_lite
 from t2t_lite import registry
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 from t2t_lite.evaluation.metrics import ExactMatch
+from t2t_lite.models.transformer import Transformer
 from t2t_lite.translator import Translator
 
 
@@ -160,3 +163,24 @@ def test_an_evaluation_applies_every_hook_of_the_problem(run, vocabularies, tran
     assert rewriting.evaluate(pairs, decode=False).figures == {
         name: result.figures[name] for name in ("loss", "perplexity", "accuracy", "tokens")
     }
+
+
+def test_a_line_too_long_costs_itself_only(run, translator, monkeypatch):
+    monkeypatch.setattr(Transformer, "longest", 12)
+    model = run.translator()  # some short sub-words are in the vocabulary, and bytes
+    lines, long = ["many words", "some text"], "x" * 40
+    with pytest.warns(UserWarning, match="line 2: 4[12] sub-words, .* at most 12; its output is"):
+        first, cut, last = model.translate([lines[0], long, lines[1]])
+    assert [first, last] == model.translate(lines)
+    assert [(best.text, best.log_prob) for best in cut] == [("", 0.0)]
+    pairs = [("many words", "text"), (long, "text"), ("some", long), ("some", "words")]
+    with pytest.warns(UserWarning, match="pair [23]: 4[12] sub-words, .* left out of the figures"):
+        scores = model.score(pairs)
+    assert [np.isnan(score.score) for score in scores] == [False, True, True, False]
+    with pytest.warns(UserWarning):
+        figures = model.evaluate(pairs, decode=False).figures
+    assert figures == model.evaluate(pairs[::3], decode=False).figures
+
+
+def test_the_longest_line(translator):
+    assert translator.model.longest == math.isqrt(2**29 // translator.model.hparams.num_heads)

@@ -5,6 +5,7 @@ import difflib
 import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 
 from t2t_lite import __version__, registry
@@ -226,6 +227,7 @@ def run(main: Callable[[], None], name: str) -> int:
     streams.prepare()
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's own start-up talk
+    warnings.formatwarning = lambda message, *_, **__: f"{name}: warning: {message}\n"
     try:
         streams.check_utf8(sys.argv[1:])
         main()

@@ -24,9 +24,9 @@ What is written for each input line, in order:
                   as they were given
   pretty          the output drawn, where the problem draws: a parser's trees
 A score is the log probability (natural, end of sentence included) divided by the length penalty.
-Input lines end at LF or CR LF. An empty line, or one of spaces only, has an empty output with score
-0. An output has at most as many sub-words as its input plus --extra_length; one that has not ended
-there is cut.
+Input lines end at LF or CR LF. Blanks at their ends are left out; a line of blanks only has an
+empty output with score 0. An output has at most as many sub-words as its input plus --extra_length;
+one that has not ended there is cut.
 
 example: t2t-decoder --output_dir RUN --input newstest2014.en --output newstest2014.out
 """
@@ -46,8 +46,10 @@ def parser() -> arguments.Parser:
     )
     add = parser.add_argument
     arguments.add_run(parser)
-    add("--input", metavar="FILE", help="one text a line; may be .gz; - is stdin (default)")
-    add("--output", metavar="FILE", default="-", help="where to write; - is stdout (default)")
+    help = "one text a line; may be a pipe, or .gz; - is stdin (default)"
+    add("--input", metavar="FILE", help=help)
+    help = "where to write; .gz is compressed; - is stdout (default)"
+    add("--output", metavar="FILE", default="-", help=help)
     help = "go on where the same command was killed; until it ends, FILE is FILE.partial"
     add("--resume", action="store_true", help=help)
     add("--interactive", action="store_true", help="ask for one line after the other")

@@ -111,7 +111,8 @@ def _named_run() -> Run | None:
 
 def _write_lines(file: Output, scores, outputs) -> None:
     for score in scores:
-        entry = {"line": score.line + 1, "log_prob": score.log_prob, "tokens": score.tokens}
+        log_prob = score.log_prob if score.tokens else None  # JSON has no NaN
+        entry = {"line": score.line + 1, "log_prob": log_prob, "tokens": score.tokens}
         if outputs:
             output = outputs[score.line]
             entry.update(

@@ -8,6 +8,7 @@ import functools
 import itertools
 import math
 import queue
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
@@ -87,7 +88,7 @@ class BatchedSearch:
         self.batch_tokens = batch_tokens or default
         self._xla = bool(gpus) if xla is None else xla
         models = [model, *(_copy(model, device) for device in self.devices[1:])]
-        self._grammar = grammar_of(problem, vocabularies)
+        self._grammar, self._longest = grammar_of(problem, vocabularies), model.longest
         programs = [_Program(*pair, self._grammar, self._xla) for pair in zip(models, self.devices)]
         self._programs = programs * workers  # one for each batch at a time
 
@@ -115,7 +116,8 @@ class BatchedSearch:
 
         Args:
             lines: texts without their line ends. One that is empty or all whitespace gets an empty
-                output (its prefix, where it has one) with log probability 0.
+                output (its prefix, where it has one) with log probability 0; so does one of more
+                sub-words than `Transformer.longest`, with a warning.
             beam_size: W; default: the problem's. With 1 the search is greedy.
             alpha: exponent of the length penalty (section 6.1); default: the problem's.
             extra_length: sub-words an output may have beyond its input's; default: the problem's.
@@ -145,19 +147,29 @@ class BatchedSearch:
             )
         rows = self._rows(lines, prefixes, first)
         while window := list(itertools.islice(rows, self.window)):
-            empty = [row for row in window if not row.line.strip()]
-            for row in empty:
-                [text] = self.vocabularies.target.decode_lines([row.prefix])
-                row.outputs = [
-                    Hypothesis(text, 0.0, 0.0, self.problem.output_details(text, row.line))
-                ]
-            progress(len(empty), 0)
-            for done in self._decode([row for row in window if row.line.strip()], search, seed):
+            left = [row for row in window if not self._answered(row)]
+            progress(len(window) - len(left), 0)
+            for done in self._decode(left, search, seed):
                 progress(len(done), sum(len(row.inputs) for row in done))
             yield from (row.outputs for row in window)
 
+    def _answered(self, row: _Row) -> bool:
+        """Fills in the output of a row that no search is made for: one is blank or too long."""
+        if row.line.strip() and row.length <= self._longest:
+            return False
+        [text] = self.vocabularies.target.decode_lines([row.prefix])
+        if row.line.strip():
+            warnings.warn(
+                f"line {row.number + 1}: {row.length:,} sub-words, and this model reads at most "
+                f"{self._longest:,}; its output is left empty",
+                stacklevel=2,
+            )
+            text = self.problem.output_text("", row.line).replace("\r", " ").replace("\n", " ")
+        row.outputs = [Hypothesis(text, 0.0, 0.0, self.problem.output_details(text, row.line))]
+        return True
+
     def _rows(
-        self, lines: Iterable[str], prefixes: Iterable[str] | None, first: int
+        self, lines: Iterable[str], prefixes: Iterable[str] | None, first: int = 0
     ) -> Iterator[_Row]:
         source, target = self.vocabularies.source, self.vocabularies.target
         beginnings = itertools.repeat("") if prefixes is None else prefixes

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -45,17 +46,48 @@ class Perplexity:
         workers: int = 1,
     ):
         self._vocabularies, self._workers = vocabularies, workers
+        self._longest = model.longest
         self._batch_tokens = max(batch_tokens // workers, 1)
         self._run = tf.function(functools.partial(score_batch, model), reduce_retracing=True)
 
     def scores(self, pairs: Iterable[tuple[str, str]]) -> Iterator[PairScore]:
-        """Each pair's score, grouped by length and so not in the pairs' order."""
+        """Each pair's score, grouped by length and so not in the pairs' order.
+
+        A pair that is too long for the model gets a warning, and NaN over 0 sub-words.
+        """
+        kept, too_long = [], []
+
+        def readable():
+            for number, pair in enumerate(pairs):
+                fits = self._fits(number, pair)
+                (kept if fits else too_long).append(number)
+                if fits:
+                    yield pair
+
         batches = eval_batches(
-            pairs, self._vocabularies, batch_tokens=self._batch_tokens, replicas=1
+            readable(), self._vocabularies, batch_tokens=self._batch_tokens, replicas=1
         )
         with ThreadPoolExecutor(self._workers) as pool:
             for rows in (map if self._workers == 1 else pool.map)(self._score, batches):
-                yield from rows
+                yield from (row._replace(line=kept[row.line]) for row in rows)
+        yield from (PairScore(number, math.nan, 0, 0) for number in too_long)
+
+    def _fits(self, number: int, pair: tuple[str, str]) -> bool:
+        """Whether the model can read both sides; warns where it cannot."""
+        sides = self._vocabularies.source, self._vocabularies.target
+        for vocabulary, text in zip(sides, pair):
+            # A sub-word has a byte at least, but for the end and a space put before the text.
+            if len(text.encode()) + 2 <= self._longest:
+                continue
+            length = len(vocabulary.encode_lines([text])[0])
+            if length > self._longest:
+                warnings.warn(
+                    f"pair {number + 1}: {length:,} sub-words, and this model reads at most "
+                    f"{self._longest:,}; it is left out of the figures",
+                    stacklevel=2,
+                )
+                return False
+        return True
 
     def _score(self, batch) -> list[PairScore]:
         inputs, targets, lines = batch
@@ -92,10 +124,10 @@ def score_batch(
 
 
 def summary(scores: Iterable[PairScore]) -> dict[str, float]:
-    """The figures of some pairs together."""
-    table = np.array([(score.log_prob, score.tokens, score.correct) for score in scores]).reshape(
-        -1, 3
-    )
+    """The figures of some pairs together, without those that were too long."""
+    table = np.array(
+        [(score.log_prob, score.tokens, score.correct) for score in scores if score.tokens]
+    ).reshape(-1, 3)
     log_prob, tokens, correct = table.sum(axis=0)
     loss = float(-log_prob / max(tokens, 1))
     return {

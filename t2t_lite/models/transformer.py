@@ -1,5 +1,7 @@
 """The Transformer (Figure 1)."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -66,6 +68,11 @@ class Transformer(keras.Model):
         self.encoder = Encoder(h, dtype=policy, name="encoder")
         self.decoder = Decoder(h, dtype=policy, name="decoder")
         self.build()
+
+    @property
+    def longest(self) -> int:
+        """Symbols of the longest line that can be read: its attention takes 2 GiB in float32."""
+        return math.isqrt((2 << 30) // (4 * self.hparams.num_heads))
 
     def build(self, input_shape=None):
         """Makes all variables; no shape of an input is needed."""

@@ -45,6 +45,13 @@ def test_exactly_one_line_for_each_whatever_it_holds(command, run, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path not in (source, output)] == []
 
 
+def test_ten_megabytes_without_a_space(command):
+    flags = "--beam_size", 1, "--extra_length", 2
+    with pytest.warns(UserWarning, match="line 2: 10,.* sub-words, and this model reads at most"):
+        _, out, _ = command(*flags, stdin=b"some\n" + b"x" * 10_000_000 + b"\nwords\n")
+    assert out.replace("\n\n", "\n") == command(*flags, stdin=b"some\nwords\n")[1]
+
+
 def test_a_pipe_gives_the_same_as_a_file(command, tmp_path):
     source = tmp_path / "in.gz"
     source.write_bytes(gzip.compress(b"some text\r\nmany words\n"))
