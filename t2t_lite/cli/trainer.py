@@ -118,12 +118,12 @@ def train() -> None:
     path = Path(args.output_dir or f"runs/{problem.name}-{args.hparams}").expanduser()
     run = Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir)
     run.check_resumable(log)
+    keep_freed_memory()  # before anything large: after the corpora were prepared it did nothing
     if not args.dry_run:
         # Before TensorFlow runs, for then several processes can share the work.
         corpora = prepare_corpora(problem, log)
         run = dataclasses.replace(run, data=corpora.record())
         run.check_data(args.data_changed)
-    keep_freed_memory()
     workers = start_tensorflow(together=hparams.d_model > _NARROW)
 
     import keras
