@@ -129,7 +129,7 @@ def serve() -> None:
             versions.watch(service.switch, args.poll_seconds)
 
     # A copy, since the original is silenced while TensorFlow loads another version.
-    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
     run(service, create_app(service), listening, ready)
     # A call of the model may still run, for nobody any more; Python would wait for its thread.
     sys.stderr.flush()

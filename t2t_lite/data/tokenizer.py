@@ -25,6 +25,7 @@ from t2t_lite.quiet import native_stderr_silenced
 
 _SPACE = "\u2581"  # SentencePiece's mark of a space
 _LARGEST = 1 << 30  # bytes of a model file: they are read into memory
+_MANY = 100  # lines from which on it is worth the threads that SentencePiece starts at each call
 
 
 class Vocabulary:
@@ -111,6 +112,8 @@ class Vocabulary:
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
         """What `encode` does, in Python."""
+        if len(lines) < _MANY:
+            return [self.processor.encode(line, add_eos=True) for line in lines]
         return self.processor.encode(list(lines), add_eos=True)
 
     def sample(

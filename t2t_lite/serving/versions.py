@@ -61,7 +61,7 @@ class Versions:
     ):
         self._folder = Path(os.path.abspath(Path(export_dir).expanduser()))
         self._load, self._log, self.states = load, log, States()
-        self._served = self._folder  # the version's own
+        self._served, self._served_look = self._folder, ()  # the version's own folder
         # By version: how it looked when it was last seen, and when it was found broken.
         self._seen: dict[int, tuple] = {}
         self._broken: dict[int, tuple] = {}
@@ -102,7 +102,7 @@ class Versions:
             return None
         try:
             entries = list(self._folder.iterdir())
-            self._tell("" if self._served in entries else f"{self._served} is gone")
+            self._tell(self._what_is_wrong(entries))
         except OSError as error:
             self._tell(f"{self._folder}: {error.strerror}")
             return None
@@ -140,6 +140,7 @@ class Versions:
         """Loads a version. Raises UserError, which begins with its path, for any fault."""
         number = path.name if version_of(path.name) is not None else "1"
         self.states.set(number, "LOADING")
+        look = _look_of(path)
         try:
             model = self._load(path)
         except Exception as error:  # whatever it is, others are served
@@ -147,7 +148,7 @@ class Versions:
             text = f"{kind}{' '.join(str(error).removeprefix(f'{path}: ').split())}"
             self.states.set(number, "END", text)
             raise UserError(f"{path}: {text}") from None
-        self._served = path
+        self._served, self._served_look = path, look
         return model
 
     def _nothing(self) -> str:
@@ -155,10 +156,17 @@ class Versions:
         nearest = f"; nearest: {', '.join(str(file.parents[1]) for file in near)}" * bool(near)
         return f"no export there (no <version>/{MODEL_FILE}){nearest}"
 
+    def _what_is_wrong(self, entries: list[Path]) -> str:
+        if self._served not in entries:
+            return f"{self._served} is gone"
+        if _look_of(self._served) != self._served_look:
+            return f"{self._served} has changed; expected a new version to have a new number"
+        return ""
+
     def _tell(self, trouble: str) -> None:
         """Logs what is wrong with the folder, once."""
         if trouble and trouble != self._trouble:
-            self._log(f"{trouble}; version {self._served.name} is served on")
+            self._log(f"{trouble}; version {self._served.name} is served on as it was loaded")
         self._trouble = trouble
 
 

@@ -141,10 +141,23 @@ def test_what_is_gone_is_served_on(tmp_path):
     moved = tmp_path / "moved"
     (export.path / "2").rename(moved)
     assert export.versions.look() is None and export.versions.look() is None
-    assert export.said == [f"{export.path}/2 is gone; version 2 is served on"]
+    assert export.said == [f"{export.path}/2 is gone; version 2 is served on as it was loaded"]
     export.path.rename(tmp_path / "elsewhere")
     assert export.versions.look() is None and export.versions.look() is None
-    assert export.said[1:] == [f"{export.path}: No such file or directory; version 2 is served on"]
+    assert export.said[1:] == [
+        f"{export.path}: No such file or directory; version 2 is served on as it was loaded"
+    ]
     (tmp_path / "elsewhere").rename(export.path)
     moved.rename(export.path / "3")
     assert export.versions.look() is None and export.versions.look() == "3"
+
+
+def test_what_has_changed_in_its_place_is_served_as_it_was(tmp_path):
+    export = Folder(tmp_path / "models", 1)
+    export.versions.newest()
+    export.write(1, "another model")
+    assert export.versions.look() is None and export.versions.look() is None
+    assert export.loaded == ["1"] and export.said == [
+        f"{export.path}/1 has changed; expected a new version to have a new number; "
+        "version 1 is served on as it was loaded"
+    ]
