@@ -215,6 +215,19 @@ def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[
             ) from None
 
 
+def one_line(text: str, place: str) -> str:
+    """A text given as a line, without its line end, if it has one.
+
+    Raises UserError, beginning with `place`, where another line follows.
+    """
+    if text.endswith("\n"):
+        text = text[:-1].removesuffix("\r")
+    if "\n" in text:
+        position = text.index("\n") + 1
+        raise UserError(f"{place}: a line ends at character {position}; expected one line")
+    return text
+
+
 def without_mark(line: bytes) -> bytes:
     """The first line of a stream without its byte-order mark, if any."""
     return line.removeprefix(_BYTE_ORDER_MARK)

@@ -13,6 +13,7 @@ from t2t_lite.decoding.hypotheses import length_penalty
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Metric, shares
 from t2t_lite.evaluation.perplexity import PairScore, Perplexity, summary
+from t2t_lite.files import one_line
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem
 
@@ -254,11 +255,7 @@ def _line(text: str, name: str) -> str:
     """
     if not isinstance(text, str):
         raise UserError(f"{name}={text!r:.60}: expected a string")
-    if text.endswith("\n"):
-        text = text[:-1].removesuffix("\r")
-    if "\n" in text:
-        position = text.index("\n") + 1
-        raise UserError(f"{name}={text!r:.60}: a line ends at character {position}; expected one")
+    text = one_line(text, f"{name}={text!r:.60}")
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 from t2t_lite.data.tokenizer import EOS, PAD, Vocabulary
 from t2t_lite.errors import UserError, unknown
+from t2t_lite.files import one_line
 from t2t_lite.serving.limits import MAX_ATTENTION, MAX_SUBWORDS, Limits
 from t2t_lite.serving.model import ServedModel
 
@@ -195,7 +196,7 @@ def _input(name: str, value, place: str, model: ServedModel, limits: Limits) -> 
     """The value as the model takes it; a target is given as the server writes outputs."""
     if name == "ids":
         return _ids(value, place, model.vocabularies.source, limits)
-    text = read_text(value, place, limits)
+    text = one_line(read_text(value, place, limits), place)
     if name == "target":
         try:
             text = model.problem.target_text(text) if text.strip() else text

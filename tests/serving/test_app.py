@@ -24,7 +24,7 @@ from t2t_lite.serving.model import ServedModel, _value
 
 LINES = [
     "a slow train", "", "   ", "\u3000\u2028", "two\tbridges", " far  roofs ",
-    "\U0001f600 \u6f22", "\x00", "x\ny\r", "\ufeffsnow", "\ufffd",
+    "\U0001f600 \u6f22", "\x00", "x\ry\r", "\ufeffsnow", "\ufffd",
     "nobody on board sees the snow " * 4, "roofs", "train train",
 ]  # fmt: skip
 SENTENCES = ["she slept .", " the  (old)\tdog\u00a0x {saw} [a] map ", "", "the map"]
@@ -403,6 +403,10 @@ def test_mistakes_are_one_line(client):
         ({"inputs": [{"b64": 1}]}, "inputs.text[0].b64: expected a string in base64"),
         ({"instances": "a"}, "instances: a string; expected a list"),
         ({"instances": ["a", None]}, "instances[1].text: null; expected a string"),
+        (
+            {"instances": ["a\n", "b\nc"]},
+            "instances[1].text: a line ends at character 2; expected one line",
+        ),
         (
             {"instances": ["a", "\ud83d"]},
             "instances[1].text: '\\ud83d' is half a character (a lone surrogate); expected UTF-8",
