@@ -118,7 +118,7 @@ def train() -> None:
     path = Path(args.output_dir or f"runs/{problem.name}-{args.hparams}").expanduser()
     run = Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir)
     run.check_resumable(log)
-    keep_freed_memory()  # before anything large: after the corpora were prepared it did nothing
+    keep_freed_memory()
     if not args.dry_run:
         # Before TensorFlow runs, for then several processes can share the work.
         corpora = prepare_corpora(problem, log)

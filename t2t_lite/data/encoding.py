@@ -3,18 +3,22 @@
 S is the source length, T the target length, in sub-words with EOS.
 """
 
+import collections
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import tensorflow as tf
 
 from t2t_lite.data.corpus import Mix
+from t2t_lite.data.subword_training import PAD
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.runtime import cores
 
 _CHUNK = 1024  # pairs tokenised by one call
 _MAX_CALLS = 16  # of these at once
+_AHEAD = 8  # chunks that are tokenised before they are asked for, at most
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Spelling:
 
     Attributes:
         alpha: of `Vocabulary.sample`, by which each text is spelled at random, following from
-            seed, epoch and its place in the epoch's order; 0: as `Vocabulary.encode` does.
+            seed, epoch and its place in the epoch's order; 0: as `encode_lines` does.
     """
 
     vocabularies: Vocabularies
@@ -31,14 +35,11 @@ class Spelling:
     seed: int
     epoch: int
 
-    def in_graph(self, *texts: tf.Tensor) -> list[tf.RaggedTensor]:
-        """string [n] of both sides -> int32 [n, None] of both, with alpha 0."""
-        sides = self.vocabularies.source, self.vocabularies.target
-        return [vocabulary.encode(side) for vocabulary, side in zip(sides, texts)]
-
-    def drawn(self, places: np.ndarray, *texts: Sequence[bytes]) -> list[list[list[int]]]:
+    def ids(self, places: np.ndarray, *texts: Sequence[bytes]) -> list[list[list[int]]]:
         """The ids of both sides' texts, of the pairs at these places of the order."""
         sides = self.vocabularies.source, self.vocabularies.target
+        if not self.alpha:
+            return [vocabulary.encode_lines(side) for vocabulary, side in zip(sides, texts)]
         return [
             vocabulary.sample(side, _seeds(places, self.seed, self.epoch, number), self.alpha)
             for number, (vocabulary, side) in enumerate(zip(sides, texts))
@@ -54,40 +55,30 @@ def encoded(
         the chunk's places; ids of both sides, int32 [n, any S] and [n, any T], cut to `max_length`;
         their whole lengths, int64 [n, 2].
     """
-    chunks = [places[first : first + _CHUNK] for first in range(0, len(places), _CHUNK)]
+    chunks = (places[first : first + _CHUNK] for first in range(0, len(places), _CHUNK))
 
-    def texts():
-        for chunk in chunks:
-            yield tuple(np.array(side, object) for side in zip(*mix.texts(order[chunk])))
+    def encode(chunk: np.ndarray):
+        sides = spelling.ids(chunk, *zip(*mix.texts(order[chunk])))
+        ids, lengths = zip(*(_padded(side, max_length) for side in sides))
+        return chunk, ids, np.stack(lengths, axis=1)
 
-    def in_graph(*texts):
-        ragged = spelling.in_graph(*texts)
-        ids = tuple(side[:, :max_length].to_tensor() for side in ragged)
-        return ids, tf.stack([side.row_lengths() for side in ragged], axis=1)
-
-    def drawn():
-        for chunk in chunks:
-            sides = spelling.drawn(chunk, *zip(*mix.texts(order[chunk])))
-            lengths = np.array([[len(row) for row in side] for side in sides]).T
-            yield tuple(_padded(side, max_length) for side in sides), lengths
-
-    if spelling.alpha:
-        ids = tf.TensorSpec([None, None], tf.int32)
-        signature = (ids, ids), tf.TensorSpec([None, 2], tf.int64)
-        dataset = tf.data.Dataset.from_generator(drawn, output_signature=signature)
-    else:
-        side = tf.TensorSpec([None], tf.string)
-        dataset = tf.data.Dataset.from_generator(texts, output_signature=(side, side))
-        dataset = dataset.map(in_graph, num_parallel_calls=min(cores(), _MAX_CALLS))
-    ahead = _untuned(dataset.prefetch(4)).as_numpy_iterator()
-    for chunk, (ids, lengths) in zip(chunks, ahead, strict=True):
-        yield chunk, ids, lengths
+    # Not by tf.data: its from_generator sets malloc's thresholds back (see `t2t_lite.malloc`), and
+    # its tuner lets the end of an epoch wait for up to a minute.
+    with ThreadPoolExecutor(min(cores(), _MAX_CALLS)) as pool:
+        ahead = collections.deque(pool.submit(encode, c) for c in itertools.islice(chunks, _AHEAD))
+        while ahead:
+            yield ahead.popleft().result()
+            ahead.extend(pool.submit(encode, chunk) for chunk in itertools.islice(chunks, 1))
 
 
-def _padded(rows: Sequence[Sequence[int]], max_length: int) -> np.ndarray:
-    """int32 [n, T]: rows cut to `max_length` and filled with PAD."""
-    width = min(max_length, max(map(len, rows)))
-    return np.array([(*row[:width], *[0] * (width - len(row))) for row in rows], np.int32)
+def _padded(rows: Sequence[Sequence[int]], max_length: int) -> tuple[np.ndarray, np.ndarray]:
+    """int32 [n, T], rows cut to `max_length`, filled with PAD; int64 [n], their whole lengths."""
+    lengths = np.array(list(map(len, rows)))
+    width = min(max_length, lengths.max())
+    flat = itertools.chain.from_iterable(row[:width] for row in rows)
+    ids = np.full([len(rows), width], PAD, np.int32)
+    ids[np.arange(width) < lengths[:, None]] = np.fromiter(flat, np.int32)
+    return ids, lengths
 
 
 def _seeds(places: np.ndarray, *key: int) -> list[int]:
@@ -99,14 +90,3 @@ def _seeds(places: np.ndarray, *key: int) -> list[int]:
         bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         bits = bits ^ (bits >> np.uint64(31))
     return (bits >> np.uint64(32)).tolist()
-
-
-def _untuned(examples: tf.data.Dataset) -> tf.data.Dataset:
-    """A Dataset without TensorFlow's tuner.
-
-    The tuner sleeps for up to a minute, and the end of an iterator waits until it wakes: every
-    other epoch of a small corpus began 45 seconds late.
-    """
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return examples.with_options(options)

@@ -213,17 +213,6 @@ def test_a_sorted_corpus_is_mixed(tmp_path, vocabularies):
     assert abs(lengths[:, 0].mean() - np.mean([len(a) for a, _ in found])) < 1
 
 
-def test_an_epoch_ends_without_waiting_for_the_tuner(batches, monkeypatch):
-    """TensorFlow's tuner sleeps for up to a minute, in which an iterator cannot end."""
-    made = []
-    iterate = tf.data.Dataset.as_numpy_iterator
-    monkeypatch.setattr(
-        tf.data.Dataset, "as_numpy_iterator", lambda data: made.append(data) or iterate(data)
-    )
-    epoch_of(batches())
-    assert made and all(data.options().autotune.enabled is False for data in made)
-
-
 def test_all_pairs_too_long(mix, vocabularies):
     shape = dict(replicas=1, micro_batches=1, max_length=3)
     lengths = sample_lengths(mix, vocabularies, seed=1)
