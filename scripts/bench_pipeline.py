@@ -12,7 +12,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
 def main():
-    """Prints padding, and pairs/s of each epoch."""
+    """Prints how long each part takes."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -54,20 +54,24 @@ def main():
     for bucket in buckets:
         print(bucket)
 
-    padded = tokens = 0
-    epoch, rates, busy = 0, [], []
+    measure(TrainingBatches(mix, vocabularies, buckets, seed=1, **shape), len(mix), args.epochs)
+
+
+def measure(stream, pairs: int, epochs: int) -> None:
+    """Prints padding and speed of some epochs, each of so many pairs."""
+    padded = tokens = epoch = 0
+    rates, busy = [], []
     started, cpu = time.perf_counter(), time.process_time()
-    batches = TrainingBatches(mix, vocabularies, buckets, seed=1, **shape)
-    for batch in batches:
+    for batch in stream:
         if batch.position.epoch != epoch:
-            rates.append(len(mix) / (time.perf_counter() - started))
-            busy.append(len(mix) / (time.process_time() - cpu))
+            rates.append(pairs / (time.perf_counter() - started))
+            busy.append(pairs / (time.process_time() - cpu))
             started, cpu, epoch = time.perf_counter(), time.process_time(), batch.position.epoch
-            if epoch > args.epochs:
+            if epoch > epochs:
                 break
         padded += batch.inputs.size + batch.targets.size
         tokens += (batch.inputs > 0).sum() + (batch.targets > 0).sum()
-    print(f"padding: {1 - tokens / padded:.1%} of {len(buckets)} buckets' slots")
+    print(f"padding: {1 - tokens / padded:.1%} of {len(stream.buckets)} buckets' slots")
     print("the first epoch warms up:")
     print("pairs/s by epoch:              " + ", ".join(f"{rate:,.0f}" for rate in rates))
     # The same whoever else is at work.

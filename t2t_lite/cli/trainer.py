@@ -56,12 +56,9 @@ def parser() -> TrainerParser:
         metavar="NAME=VALUE",
         help="overrides one field of the set; repeatable",
     )
-    parser.add_argument(
-        "--output_dir", metavar="RUN", help="the run directory (default: runs/PROBLEM-SET)"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=1, help="of weights, data order and dropout (default: 1)"
-    )
+    add = parser.add_argument
+    add("--output_dir", metavar="RUN", help="the run directory (default: runs/PROBLEM-SET)")
+    add("--seed", type=int, default=1, help="of weights, data order and dropout (default: 1)")
     parser.add_argument(
         "--data_changed",
         choices=["refuse", "continue"],
@@ -105,30 +102,22 @@ def train() -> None:
     """Trains, as the command line says."""
     flags = parser()
     args = flags.parse_args()
-    problem = flags.problem(args)
-    hparams = registry.hparams(args.hparams).override(args.set)
-    for name in ("logical_devices", "micro_batches"):
-        if getattr(args, name) is not None and getattr(args, name) < 1:
-            raise UserError(f"--{name}={getattr(args, name)}: expected at least 1")
-    if not 0 <= args.seed < 2**31:
-        raise UserError(f"--seed={args.seed}: expected 0 to {2**31 - 1:,}")
-    from t2t_lite.data.prepare import prepare_corpora, prepare_vocabularies
-    from t2t_lite.run import Run
-
-    path = Path(args.output_dir or f"runs/{problem.name}-{args.hparams}").expanduser()
-    run = Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir)
+    run = _run(args, flags.problem(args))
     run.check_resumable(log)
     keep_freed_memory()
     if not args.dry_run:
+        from t2t_lite.data.prepare import prepare_corpora
+
         # Before TensorFlow runs, for then several processes can share the work.
-        corpora = prepare_corpora(problem, log)
+        corpora = prepare_corpora(run.problem, log)
         run = dataclasses.replace(run, data=corpora.record())
         run.check_data(args.data_changed)
-    workers = start_tensorflow(together=hparams.d_model > _NARROW)
+    workers = start_tensorflow(together=run.hparams.d_model > _NARROW)
 
     import keras
     import tensorflow as tf
 
+    from t2t_lite.cli import plan
     from t2t_lite.devices import choose_xla, make_strategy
 
     if args.deterministic:
@@ -136,16 +125,12 @@ def train() -> None:
     strategy = make_strategy(args.logical_devices)
     keras.utils.set_random_seed(args.seed)
     xla, why = choose_xla(args.xla)
-    from t2t_lite.cli import plan
-
     if args.dry_run:
         print(plan.dry_run(run, strategy, args.precision, xla, why, args.micro_batches))
         return
     from t2t_lite.training.trainer import Trainer
 
-    vocabularies = (
-        run.vocabularies() if run.exists else prepare_vocabularies(problem, corpora.train, log)
-    )
+    vocabularies = _vocabularies(run, corpora.train)
     trainer = Trainer(
         run,
         corpora,
@@ -157,11 +142,43 @@ def train() -> None:
         workers=workers,
         log=log,
     )
-    vocabularies.save(path)
+    vocabularies.save(run.path)
     run.save()
     log(plan.start(trainer, strategy, args.precision, xla, why))
     trainer.train()
-    log(f"done; translate with: t2t-decoder --output_dir {path} --input FILE")
+    log(f"done; translate with: t2t-decoder --output_dir {run.path} --input FILE")
+
+
+def _run(args, problem):
+    """The Run that the flags describe, which may not exist yet."""
+    from t2t_lite.run import Run
+
+    for name in ("logical_devices", "micro_batches"):
+        if getattr(args, name) is not None and getattr(args, name) < 1:
+            raise UserError(f"--{name}={getattr(args, name)}: expected at least 1")
+    if not 0 <= args.seed < 2**31:
+        raise UserError(f"--seed={args.seed}: expected 0 to {2**31 - 1:,}")
+    hparams = registry.hparams(args.hparams).override(args.set)
+    path = Path(args.output_dir or f"runs/{problem.name}-{args.hparams}").expanduser()
+    return Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir)
+
+
+def _vocabularies(run, train):
+    """The run's own; of a new run those of its problem."""
+    if not run.exists:
+        from t2t_lite.data.prepare import prepare_vocabularies
+
+        return prepare_vocabularies(run.problem, train, log)
+    vocabularies = run.vocabularies()
+    if given := run.problem.vocab:
+        from t2t_lite.data.tokenizer import Vocabulary
+
+        if Vocabulary.load(given).digest != vocabularies.source.digest:
+            raise UserError(
+                f"--vocab {given}: not the vocabulary that --output_dir {run.path} was trained "
+                "with; expected that, or no --vocab"
+            )
+    return vocabularies
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from t2t_lite.cli import avg_all, decoder, trainer
 from t2t_lite.cli import eval as eval_command
+from t2t_lite.data.tokenizer import Vocabulary
 
 FAST = [
     "--hparams=tiny", "--set=d_model=16", "--set=d_ff=32", "--set=num_heads=2", "--set=d_k=8",
@@ -91,6 +92,10 @@ def test_trains_resumes_averages_decodes_and_evaluates(call, corpus, tmp_path):
 
     code, out, err = call(trainer, *flags, "--set=dropout=0.3")
     assert code == 2 and "dropout: 0.05 -> 0.3" in err and err.count("\n") == 1
+    other = tmp_path / "other.model"
+    Vocabulary.train([f"item {n}" for n in range(300)], 290).save(other)
+    code, out, err = call(trainer, *flags, "--set=train_steps=8", f"--vocab={other}")
+    assert code == 2 and "other.model: not the vocabulary that" in err
 
 
 def test_trains_a_parser(call, tmp_path):

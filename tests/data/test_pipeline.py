@@ -132,25 +132,6 @@ def test_goes_on_from_any_position(batches, monkeypatch, sampling):
         assert all(map(same, whole[place + 1 : place + 9], resumed))
 
 
-def test_sampled_spellings(batches, mix, sentences, vocabularies):
-    """Others in each epoch, of the same texts; buckets know how long they are."""
-    texts = []
-    for epoch in (0, 1):
-        found = [
-            pair for batch in epoch_of(batches(subword_sampling=0.2), epoch) for pair in rows(batch)
-        ]
-        decoded = zip(
-            vocabularies.source.decode_lines([a for a, _ in found]),
-            vocabularies.target.decode_lines([b for _, b in found]),
-        )
-        texts.append(dict(zip(decoded, found)))
-    assert set(texts[0]) <= set(sentences) and len(texts[0]) > 0.9 * len(set(sentences))
-    common = set(texts[0]) & set(texts[1])
-    assert sum(texts[0][text] == texts[1][text] for text in common) < 0.1 * len(common)
-    plain, sampled = (sample_lengths(mix, vocabularies, 1, alpha) for alpha in (0.0, 0.2))
-    assert 1.1 < sampled.mean() / plain.mean() < 2
-
-
 def test_reads_only_what_comes_after(batches, monkeypatch):
     whole = epoch_of(batches())
     read = []
