@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from t2t_lite.data.sources import SPLITS, MissingSplit, Mixture, Source, weighted
 from t2t_lite.errors import UserError, unknown
 from t2t_lite.evaluation.metrics import Bracketing
-from t2t_lite.options import FilePath
+from t2t_lite.options import FileGroups, FilePath
 from t2t_lite.problem import Decoding, Problem
 from t2t_lite.registry import register_problem
 from t2t_lite.trees.treebank import GoldAndSilver, TreebankFiles, holds_trees
@@ -29,12 +29,8 @@ class ParsingProblem(Problem):
     tags: Literal["normalised", "kept"] = "normalised"  # a word is XX (Vinyals et al.) or its tag
     closing: Literal["labelled", "plain"] = "labelled"  # `)NP` closes `(NP` (Vinyals), or `)` any
     skip_bad_trees: bool = False  # leave out and count broken trees instead of stopping
-    silver: tuple[tuple[FilePath, ...], ...] | None = (
-        None  # automatically parsed trees to train on too; FILE@2: twice as often; repeatable
-    )
-    silver_per_gold: int = (
-        10  # silver trees to each gold one; an epoch holds all of both, the fewer more than once
-    )
+    silver: FileGroups | None = None  # trees parsed automatically, to train on too; FILE@2: twice
+    silver_per_gold: int = 10  # silver trees to each gold one in an epoch, which holds all of both
 
     # Separate, since the two sides share no symbol: words are split into sub-words, tree symbols
     # never are, and a softmax over the hundred or so of them costs a hundredth of one over the
@@ -241,9 +237,7 @@ class WsjParsingSemisup(WsjParsing):
 class Treebank(ParsingProblem):
     """Your own trees in Penn Treebank style: --train FILE ... --dev FILE ..., files or folders."""
 
-    train: tuple[tuple[FilePath, ...], ...] | None = (
-        None  # files or folders of trees to train on; FILE@2: twice an epoch; repeatable
-    )
+    train: FileGroups | None = None  # files or folders of trees to train on; FILE@2: twice an epoch
     dev: tuple[FilePath, ...] | None = None  # files or folders of trees to choose checkpoints by
     test: tuple[FilePath, ...] | None = None  # files or folders of trees for t2t-eval
     tags: Literal["normalised", "kept"] = "kept"

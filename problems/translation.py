@@ -19,7 +19,7 @@ from t2t_lite.data.sources import (
 from t2t_lite.data.tfds import TfdsTranslation
 from t2t_lite.errors import UserError, unknown
 from t2t_lite.files import nearest_files
-from t2t_lite.options import FilePath
+from t2t_lite.options import FileGroups, FilePath
 from t2t_lite.problem import Problem
 from t2t_lite.registry import register_problem
 
@@ -110,9 +110,7 @@ class Multi30kEnfr(Multi30k):
 class TextPairs(TranslationProblem):
     """Your own text: --train corpus.en corpus.de --dev dev.en dev.de, or tab-separated pairs."""
 
-    train: tuple[tuple[FilePath, ...], ...] | None = (
-        None  # one TSV file or two line-aligned ones; FILE@2: twice an epoch; repeatable
-    )
+    train: FileGroups | None = None  # one TSV file or two line-aligned ones; FILE@2: twice an epoch
     dev: tuple[FilePath, ...] | None = None  # likewise, to choose checkpoints by
     test: tuple[FilePath, ...] | None = None  # likewise, for t2t-eval
 

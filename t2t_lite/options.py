@@ -6,7 +6,7 @@ what `--help` says:
     min_words: int = 1  # training pairs with fewer words on either side are left out
     tags: Literal["kept", "normalised"] = "kept"  # what a word is
     train: tuple[FilePath, ...] | None = None  # files to train on
-    silver: tuple[tuple[FilePath, ...], ...] | None = None  # the same, each time the flag is given
+    silver: FileGroups | None = None  # the same, as often as the flag is given
 """
 
 import argparse
@@ -24,6 +24,7 @@ from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_
 from t2t_lite.errors import UserError, unknown
 
 FilePath = NewType("FilePath", str)  # of a file or folder; made absolute, to be found from anywhere
+FileGroups = tuple[tuple[FilePath, ...], ...]  # of each time that a repeatable flag is given
 
 _METAVARS = {int: "N", float: "X", str: "TEXT", FilePath: "PATH"}
 _EXPECTED = {int: "int", float: "float", str: "text", FilePath: "a path", bool: "True or False"}
@@ -201,7 +202,7 @@ def add_options(parser, cls: type, exclude: Collection[str] = ()) -> None:
     for option in options(cls):
         if option.name in exclude:
             continue
-        text = option.help.replace("%", "%%")
+        text = (option.help + " (repeatable)" * option.repeatable).replace("%", "%%")
         if option.kind is not bool and option.default not in (None, dataclasses.MISSING, ()):
             text += f"{' ' * bool(text)}(default: {option.default})".replace("%", "%%")
         shape = {"metavar": _METAVARS.get(option.kind), "type": option.parse}

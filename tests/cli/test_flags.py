@@ -80,7 +80,7 @@ def test_help_shows_the_problems_own_flags(call, refusal, command):
     _, translation, _ = call(command, "--problem=multi30k_ende_rev", "--help")
     _, none, _ = call(command, "--help")
     assert "options of treebank:" in parsing and "options of multi30k_ende_rev:" in translation
-    assert "--silver_per_gold N   silver trees before each gold one (default: 10)" in parsing
+    assert "--silver_per_gold N   silver trees to each gold one in an epoch" in parsing
     assert "--drop_duplicates     of equal training pairs only the first is kept" in translation
     for flag in "--silver", "--tags", "--train":
         assert flag in parsing and flag not in translation and flag not in none
@@ -120,7 +120,7 @@ def test_help_shows_the_fields_of_the_set(call, refusal):
         ("--problem=text_pairs --reverse", "unknown flag --reverse"),
         ("--problem=text_pairs --hparam=tiny", "unknown flag --hparam; nearest: --hparams"),
         ("--problem=text_pairs --problem=treebank", "--problem given twice; expected once"),
-        ("--problem=text_pairs --train a b --train c d", "--train given twice; expected once"),
+        ("--problem=text_pairs --dev a b --dev c d", "--dev given twice; expected once"),
     ],
 )
 def test_what_is_said_of_wrong_flags(refusal, flags, expected):

@@ -54,8 +54,8 @@ def test_written_once(tmp_path):
 def test_nothing_left(tmp_path, pairs, message):
     source = Filtered(Generated(lambda: iter(pairs), "broken"), lambda a, b: a, "no input")
     with pytest.raises(UserError, match=message):
-        write_corpus(source, tmp_path, "some")
-    assert not list(tmp_path.iterdir())
+        write_corpus(source, tmp_path / "data", "some")
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_wrong_source_leaves_nothing(tmp_path):
@@ -63,9 +63,11 @@ def test_a_wrong_source_leaves_nothing(tmp_path):
         yield from [("a", "b")] * (PART + 1)
         raise UserError("line 8194 is broken")
 
-    with pytest.raises(UserError, match="line 8194"):
-        write_corpus(Generated(pairs, "broken"), tmp_path, "some")
-    assert not list(tmp_path.iterdir())
+    (tmp_path / "other").touch()
+    for folder in tmp_path / "data", tmp_path:
+        with pytest.raises(UserError, match="line 8194"):
+            write_corpus(Generated(pairs, "broken"), folder, "some")
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
 def test_goes_on_after_any_interruption(tmp_path, monkeypatch):

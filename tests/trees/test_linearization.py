@@ -9,7 +9,7 @@ from nltk.tree import Tree
 
 from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.linearization import MAX_DEPTH, Kind, Linearization
-from t2t_lite.trees.reader import format_tree, parse_tree, read_trees
+from t2t_lite.trees.reader import format_tree, parse_tree, read_trees, unescape
 
 FORMS = [
     Linearization(tags, closing)
@@ -278,7 +278,7 @@ def test_real_treebanks(shared, files, count):
     for tree in itertools.chain.from_iterable(map(read_trees, paths)):
         found += 1
         cleaned = clean(tree)
-        words = [word for word, tag in tree.pos() if tag != "-NONE-"]
+        words = [unescape(word) for word, tag in tree.pos() if tag != "-NONE-"]
         assert parse_tree(format_tree(tree)) == tree
         assert cleaned.label() == "TOP" and cleaned.leaves() == words
         without_tags = normalised(cleaned)
