@@ -11,6 +11,7 @@ import pytest
 from t2t_lite.cli.arguments import Parser
 from t2t_lite.errors import UserError
 from t2t_lite.options import (
+    FileGroups,
     FilePath,
     add_options,
     check_fields,
@@ -194,3 +195,23 @@ def test_every_comment_of_our_own_problems_is_found():
         cls = registry.problem_class(name)
         silent = [option.name for option in options(cls) if not option.help]
         assert silent == [], (name, inspect.getsourcefile(cls))
+
+
+def test_a_flag_that_may_be_given_several_times():
+    @dataclasses.dataclass(frozen=True)
+    class Several:
+        files: FileGroups | None = None  # of one kind
+
+        def __post_init__(self):
+            check_fields(self)
+
+    parser = Parser()
+    add_options(parser, Several)
+    args = parser.parse_args(["--files", "a", "b", "--files", "c"])
+    here = Path.cwd()
+    groups = ((f"{here}/a", f"{here}/b"), (f"{here}/c",))
+    assert Several(**given_options(args, Several)).files == groups
+    assert Several(["a", "b"]).files == groups[:1]  # as when it could be given once
+    assert Several(groups).files == groups and Several().files is None
+    assert "of one kind (repeatable)" in parser.format_help()
+    assert "--files=a: expected a list" in error_of(Several, "a")
