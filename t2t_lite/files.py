@@ -249,4 +249,5 @@ def file_identity(path: Path) -> str:
             raise missing_file(path)
         return str(path)
     status = path.stat()
-    return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
+    # The time of the last change of any kind too: that of the content can be set by anybody.
+    return f"{path.resolve()} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

@@ -140,7 +140,10 @@ def test_fingerprint_follows_the_data(tmp_path):
     write(path, b"one\teins\ntwo\tzwei\n")
     longer = TsvFile(path).fingerprint()
     os.utime(path, (1, 1))
-    assert len({first, longer, TsvFile(path).fingerprint()}) == 3
+    touched = TsvFile(path).fingerprint()
+    write(path, b"one\teins\ntwo\tdrei\n")
+    os.utime(path, (1, 1))
+    assert len({first, longer, touched, TsvFile(path).fingerprint()}) == 4
 
 
 def one_line(error) -> str:
