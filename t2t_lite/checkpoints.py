@@ -6,20 +6,25 @@ resuming needs. It is written under a temporary name and renamed, so a folder of
 whole.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:  # commands look for weights before they start TensorFlow, as `runtime` does
+    import tensorflow as tf
 
 MODEL, TRAINING = "model.safetensors", "training.safetensors"
 _RESUMABLE = (

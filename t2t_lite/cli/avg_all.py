@@ -4,7 +4,6 @@ import sys
 
 from t2t_lite.cli import arguments
 from t2t_lite.errors import UserError
-from t2t_lite.runtime import start_tensorflow
 
 
 def parser() -> arguments.Parser:
@@ -27,10 +26,8 @@ def parser() -> arguments.Parser:
 def average_last() -> None:
     """Runs the command."""
     args = parser().parse_args()
-    from t2t_lite.run import Run
-
-    start_tensorflow()
     from t2t_lite.checkpoints import MODEL, average
+    from t2t_lite.run import Run
 
     run = Run.open(args.output_dir, args.usr_dir, arguments.log)
     paths = [path / MODEL for path in run.checkpoints.steps()]

@@ -268,3 +268,18 @@ def test_names_are_looked_at_before_the_model_is_loaded(refusal, run, tmp_path, 
         decoder, "--output_dir", run.path, "--input", "-", "--prefix", "-"
     )
     assert sorted(os.listdir(tmp_path)) == ["folder", "in"] and source.read_text() == "some words\n"
+
+
+def test_tensorflow_starts_after_the_names_are_looked_at(run, tmp_path):
+    """It does so by `start_tensorflow` alone: quietly, and whatever another project has set."""
+    source = tmp_path / "in"
+    source.write_text("some words\n")
+    code = f"""
+import sys
+from t2t_lite.cli import arguments, decoder
+decoder.start_tensorflow = lambda *_, **__: sys.exit("tensorflow" in sys.modules)
+sys.argv += ["--output_dir", {str(run.path)!r}, "--input", {str(source)!r}, "--output=out"]
+arguments.run(decoder.decode, "t2t-decoder")
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True)
+    assert (result.returncode, result.stderr) == (0, b"")
