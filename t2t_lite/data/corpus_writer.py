@@ -79,8 +79,8 @@ def write_corpus(source: Source, folder: Path, name: str) -> Corpus:
 
 
 def _write(source: Source, folder: Path) -> None:
-    state = _continued(folder)
     names = [PAIRS, INDEX] + [_DIGESTS] * source.distinct
+    state = _continued(folder, names)
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(open(folder / name, "ab")) for name in (*names, _JOURNAL)]
         progress = stack.enter_context(_Progress(source, state["read"]))
@@ -113,7 +113,7 @@ def _append(files: list, piece: _Piece, state: dict[str, Any]) -> None:
     files[-1].flush()
 
 
-def _continued(folder: Path) -> dict[str, Any]:
+def _continued(folder: Path, names: list[str]) -> dict[str, Any]:
     """The last state in the journal, and the files cut to it; a new one where there is none."""
     state = {"parts": 0, "bytes": 0, "kept": 0, "read": 0, "left_out": {}}
     with contextlib.suppress(FileNotFoundError):
@@ -124,12 +124,15 @@ def _continued(folder: Path) -> dict[str, Any]:
         INDEX: ENTRY.itemsize * state["kept"],
         _DIGESTS: 8 * state["kept"],
     }
-    files = [(folder / name, size) for name, size in sizes.items() if (folder / name).exists()]
-    if any(path.stat().st_size < size for path, size in files):  # the power failed
+    files = [(folder / name, sizes[name]) for name in names]
+    for path, _ in files:
+        path.touch()
+    # Killed after equal pairs were dropped, or the power failed.
+    if any(path.stat().st_size < size for path, size in files):
         for path, _ in files:
             path.unlink()
         (folder / _JOURNAL).unlink()
-        return _continued(folder)
+        return _continued(folder, names)
     for path, size in files:
         os.truncate(path, size)
     return state

@@ -70,9 +70,10 @@ def test_a_wrong_source_leaves_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
-def test_goes_on_after_any_interruption(tmp_path, monkeypatch):
+@pytest.mark.parametrize("different", [50_000, 7 * PART])
+def test_goes_on_after_any_interruption(tmp_path, monkeypatch, different):
     """Ended after each write there is, as by kill -9: the result is the same to the byte."""
-    lines = [(f"line {n % 50_000}", str(n % 50_000)) for n in range(7 * PART)]
+    lines = [(f"line {n % different}", str(n % different)) for n in range(7 * PART)]
     files = tmp_path / "a.tsv"
     files.write_text("".join(f"{a}\t{b}\n" for a, b in lines))
     source = Distinct(TsvFile(files))
