@@ -15,6 +15,15 @@ from typing import BinaryIO
 from t2t_lite.errors import UserError
 
 _GZIP, _BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # no UTF-8 begins with the first
+# What files begin with that people give for text, and that hold none in UTF-8.
+_NO_TEXT = {
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh91AY&": "bzip2",
+    b"PK\3\4": "zip",
+}
 
 
 def missing_file(path: Path) -> UserError:
@@ -68,15 +77,18 @@ def open_bytes(path) -> BinaryIO:
     What gzip has compressed, in one member or several, is read as what it holds, by its first
     bytes. A byte-order mark of UTF-8 at the start is left out. A regular file can be sought in.
 
-    Raises UserError for what is not there, for a folder, and for what may not be read.
+    Raises UserError for what is not there, for a folder, for what may not be read, and for UTF-16
+    and other kinds of compression.
     """
     regular = is_regular(path)
-    file = _open(path)
-    compressed, file = _begins_with(file, _GZIP, regular)
-    if compressed:
-        file = _Gunzipped(fileobj=file)
-    marked, file = _begins_with(file, _BYTE_ORDER_MARK, regular)
-    if marked:
+    start, file = _beginning(_open(path), regular)
+    if start.startswith(_GZIP):
+        start, file = _beginning(_Gunzipped(fileobj=file), regular)
+    for mark, kind in _NO_TEXT.items():
+        if start.startswith(mark):
+            file.close()
+            raise UserError(f"{named(path)}: {kind}; expected text in UTF-8, plain or gzip")
+    if start.startswith(_BYTE_ORDER_MARK):
         file.read(len(_BYTE_ORDER_MARK))
     return file
 
@@ -144,14 +156,14 @@ def _open(path) -> BinaryIO:
         raise UserError(f"{named(path)}: cannot be read ({error.strerror})") from None
 
 
-def _begins_with(file: BinaryIO, mark: bytes, seekable: bool) -> tuple[bool, BinaryIO]:
-    """Whether a file begins with `mark`, and the file at its beginning."""
-    head = file.read(len(mark))
+def _beginning(file: BinaryIO, seekable: bool) -> tuple[bytes, BinaryIO]:
+    """The first bytes of a file, and the file at its beginning."""
+    start = file.read(max(map(len, _NO_TEXT)))
     if seekable:
         file.seek(0)
     else:
-        file = io.BufferedReader(_Again(head, file))
-    return head == mark, file
+        file = io.BufferedReader(_Again(start, file))
+    return start, file
 
 
 def read_lines(path) -> Iterator[str]:

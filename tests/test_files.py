@@ -1,9 +1,12 @@
 """Files of every kind, read as bytes and as lines."""
 
+import bz2
 import contextlib
 import gzip
 import io
+import lzma
 import os
+import random
 import threading
 
 import pytest
@@ -69,9 +72,23 @@ def test_gzip_of_several_members_and_text_called_gz(tmp_path):
     file.write_bytes(gzip.compress(TEXT)[:-9])
     with pytest.raises(UserError, match=r"in.gz: cannot be read \(.*\); expected whole gzip"):
         list(read_lines(file))
-    file.write_bytes(gzip.compress(os.urandom(99))[:30] + b"no deflate" * 9)
+    file.write_bytes(gzip.compress(random.Random(1).randbytes(99))[:30] + b"no deflate" * 9)
     with pytest.raises(UserError, match="expected whole gzip"):
         list(read_lines(file))
+
+
+def test_what_is_no_text_is_said(tmp_path):
+    file = tmp_path / "in"
+    text = TEXT.decode()
+    for content, kind in (
+        (text.encode("utf-16"), "UTF-16"),
+        (gzip.compress(b"\xfe\xff" + text.encode("utf-16-be")), "UTF-16"),
+        (bz2.compress(TEXT), "bzip2"),
+        (lzma.compress(TEXT), "xz"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(UserError, match=f"in: {kind}; expected text in UTF-8, plain or gzip"):
+            open_bytes(file)
 
 
 def test_a_mark_is_text_unless_it_is_at_the_start(tmp_path):

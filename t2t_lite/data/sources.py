@@ -93,24 +93,23 @@ class TextFiles(Source):
 
         Raises UserError where one file has more lines than the other.
         """
-        with reading(self.paths[0]) as inputs, reading(self.paths[1]) as targets:
-            files = inputs, targets
-            for first in itertools.count(1, PART):
-                sides = [list(itertools.islice(file, PART)) for file in files]
-                counts = [len(side) for side in sides]
-                if counts[0] != counts[1]:
-                    counts = [
-                        first - 1 + count + sum(1 for _ in file)
-                        for count, file in zip(counts, files)
-                    ]
-                    raise UserError(
-                        f"unequal line counts: {self.paths[0]} has {counts[0]:,}, "
-                        f"{self.paths[1]} has {counts[1]:,}; expected line-aligned files"
-                    )
-                if not counts[0]:
-                    return
-                self._progress = None if self.once else _share_read(files)
-                yield first, sides
+        chunks = [_chunks(path) for path in self.paths]
+        for first in itertools.count(1, PART):
+            sides, files = zip(*(next(side, ([], None)) for side in chunks))
+            counts = list(map(len, sides))
+            if counts[0] != counts[1]:
+                counts = [
+                    first - 1 + count + sum(len(lines) for lines, _ in side)
+                    for count, side in zip(counts, chunks)
+                ]
+                raise UserError(
+                    f"unequal line counts: {self.paths[0]} has {counts[0]:,}, "
+                    f"{self.paths[1]} has {counts[1]:,}; expected line-aligned files"
+                )
+            if not counts[0]:
+                return
+            self._progress = None if self.once else _share_read(files)
+            yield first, sides
 
     def read(self, part, left_out):
         """The lines side by side. Raises UserError for what is not UTF-8."""
@@ -134,12 +133,9 @@ class TsvFile(Source):
 
     def parts(self):
         """(number of the first line, lines as bytes)."""
-        with reading(self.path) as file:
-            for first in itertools.count(1, PART):
-                if not (lines := list(itertools.islice(file, PART))):
-                    return
-                self._progress = None if self.once else _share_read([file])
-                yield first, lines
+        for first, (lines, file) in zip(itertools.count(1, PART), _chunks(self.path)):
+            self._progress = None if self.once else _share_read([file])
+            yield first, lines
 
     def read(self, part, left_out):
         """The lines' columns. Raises UserError for a line without exactly one tab."""
@@ -320,6 +316,13 @@ def weighted(flag: str, paths: Sequence[str]) -> tuple[tuple[str, ...], float]:
     if not 0 < weight < math.inf:
         raise UserError(f"--{flag} {last}: weight {text}; expected a number above 0")
     return (*others, path), weight
+
+
+def _chunks(path) -> Iterator[tuple[list[bytes], BinaryIO]]:
+    """The lines of a file, PART at a time, and the file behind them."""
+    with reading(path) as file:
+        while lines := list(itertools.islice(file, PART)):
+            yield lines, file
 
 
 def _share_read(files: Sequence[BinaryIO]) -> float | None:

@@ -201,6 +201,10 @@ def test_broken_gzip(tmp_path, data):
     path.write_bytes(data)
     with pytest.raises(UserError, match=r"a\.tsv\.gz: cannot be read"):
         TsvFile(path).check()
+    other = write(tmp_path / "b", b"one\n" * 1000)
+    for files in (path, other), (other, path):
+        with pytest.raises(UserError, match=r"a\.tsv\.gz: cannot be read"):
+            TextFiles(*files).check()
 
 
 def test_import_needs_no_tensorflow():
