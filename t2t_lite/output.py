@@ -154,6 +154,17 @@ def make_folder(path) -> None:
             raise PermissionError(errno.EACCES, "read-only")
 
 
+def check_folder(path) -> None:
+    """Raises UserError where `make_folder` would, but makes none."""
+    existing = Path(os.path.abspath(path))
+    while not os.path.exists(existing):
+        existing = existing.parent
+    if not existing.is_dir():
+        raise UserError(f"{path}: cannot be written ({existing} is a file; expected a folder)")
+    if not os.access(existing, os.W_OK):
+        raise UserError(f"{path}: cannot be written ({existing} is read-only)")
+
+
 def _status(path, standard: int) -> os.stat_result | None:
     """Of a regular file, also an open one; `standard`: the descriptor that `-` means."""
     number = standard if str(path) == "-" else descriptor(path)

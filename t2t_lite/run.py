@@ -12,6 +12,7 @@ Copied elsewhere, it decodes.
 
 import dataclasses
 import json
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,11 @@ _KINDS = {
     "usr_dir_digest": str | None,
     "vocabularies": dict | None,
 }
+# What a directory may hold and become a run: what is hidden, logs, and what a start left that was
+# killed before it wrote run.json.
+_HARMLESS = re.compile(
+    r"\..*|lost\+found|.*\.(log|out|err)|(vocab(\.source|\.target)?\.model|run\.json)(\.partial)?"
+)
 _FORMAT = 1  # of run.json; those that were written before it had a number are the same but for that
 
 
@@ -133,9 +139,11 @@ class Run:
         `log` is that of `open`.
         """
         if not self.exists:
-            if self.path.is_dir() and any(self.path.iterdir()):
+            names = sorted(path.name for path in self.path.iterdir()) if self.path.is_dir() else []
+            if others := [name for name in names if not _HARMLESS.fullmatch(name)]:
                 raise UserError(
-                    f"--output_dir {self.path}: not empty and no run; choose another directory"
+                    f"--output_dir {self.path}: not empty and no run ({', '.join(others[:3])}); "
+                    "choose another directory"
                 )
             return
         old = Run.open(self.path, self.usr_dir, log)

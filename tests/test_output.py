@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.output import check_no_input, make_folder, replacing, writing
+from t2t_lite.output import check_folder, check_no_input, make_folder, replacing, writing
 
 
 def test_a_file_gets_its_name_when_it_is_whole_and_keeps_its_mode(tmp_path):
@@ -106,6 +106,9 @@ def test_what_cannot_be_written_is_refused_at_once(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["file", "folder", "loop"]
     with pytest.raises(UserError, match=r"file: cannot be written \(a file; expected a folder"):
         make_folder(tmp_path / "file")
+    with pytest.raises(UserError, match=r"x/y: cannot be written \(.*file is a file; expected"):
+        check_folder(tmp_path / "file" / "x" / "y")
+    check_folder(tmp_path / "new" / "one")
     make_folder(tmp_path / "new" / "one")
     assert (tmp_path / "new" / "one").is_dir()
 

@@ -1,5 +1,6 @@
 """A run directory: what run.json says, and what it takes to open or resume one."""
 
+import dataclasses
 import json
 
 import pytest
@@ -71,6 +72,19 @@ def test_what_cannot_be_opened_is_told_in_one_line(run, fields, message):
 def test_no_run_names_the_nearest(run):
     with pytest.raises(t2t_lite.UserError, match=f"no run there .*nearest: {run.path}"):
         Run.open(run.path.parent / "rum")
+
+
+def test_what_may_lie_where_a_run_begins(run, tmp_path):
+    new = dataclasses.replace(run, path=tmp_path / "new")
+    (new.path / "lost+found").mkdir(parents=True)
+    for name in ".nfs01", "train.log", "slurm-7.out", "vocab.model", "run.json.partial":
+        (new.path / name).touch()
+    new.check_resumable()
+    for name in "checkpoints", "notes.txt", "averaged.safetensors":
+        (new.path / name).touch()
+        with pytest.raises(t2t_lite.UserError, match=rf"not empty and no run \({name}\)"):
+            new.check_resumable()
+        (new.path / name).unlink()
 
 
 def test_another_run_is_not_resumed(run):

@@ -10,6 +10,7 @@ from t2t_lite.cli.arguments import log
 from t2t_lite.config import PRECISIONS
 from t2t_lite.errors import UserError
 from t2t_lite.malloc import keep_freed_memory
+from t2t_lite.output import check_folder
 from t2t_lite.runtime import start_tensorflow
 
 # d_model up to which an operation on a CPU is too small for two threads: with one for each, the
@@ -106,6 +107,7 @@ def train() -> None:
     run.check_resumable(log)
     keep_freed_memory()
     if not args.dry_run:
+        check_folder(run.path)
         from t2t_lite.data.prepare import prepare_corpora
 
         # Before TensorFlow runs, for then several processes can share the work.

@@ -29,6 +29,7 @@ from tqdm import tqdm
 from t2t_lite.data.corpus import ABOUT, ENTRY, INDEX, PAIRS, Corpus
 from t2t_lite.data.sources import Source
 from t2t_lite.errors import UserError
+from t2t_lite.output import make_folder
 from t2t_lite.runtime import cores
 
 _FORMAT = 1  # of what is written; raised when it, or how a source is read, changes
@@ -228,7 +229,8 @@ def _finish(source: Source, folder: Path, state: dict[str, Any]) -> None:
 def _lock(partial: Path, final: Path) -> IO | None:
     """Holds the folder `partial`, made if need be; None once there is `final`."""
     while not final.is_dir():
-        partial.mkdir(parents=True, exist_ok=True)
+        make_folder(partial.parent)
+        partial.mkdir(exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # another process has just renamed it
             lock = open(partial / _LOCK, "ab")
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -17,6 +17,7 @@ import tensorflow_text
 from sentencepiece import sentencepiece_model_pb2
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer
 
+from t2t_lite.data import vocabulary_files
 from t2t_lite.data.subword_training import EOS, PAD, UNK, train_model
 from t2t_lite.errors import UserError
 from t2t_lite.files import missing_file
@@ -185,13 +186,14 @@ class Vocabularies:
     shared: bool
 
     def save(self, folder) -> None:
-        """Writes `vocab.model`, or `vocab.source.model` and `vocab.target.model`."""
+        """Writes `vocab.model`, or `vocab.source.model` and `vocab.target.model`, and no other."""
         folder = Path(folder)
-        if self.shared:
-            self.source.save(folder / "vocab.model")
-        else:
-            self.source.save(folder / "vocab.source.model")
-            self.target.save(folder / "vocab.target.model")
+        both, *each = (folder / name for name in vocabulary_files.NAMES)
+        sides = [both] if self.shared else each
+        for file, vocabulary in zip(sides, (self.source, self.target)):
+            vocabulary.save(file)
+        for other in {both, *each} - {*sides}:  # of a start that was killed before it was a run
+            other.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, folder) -> "Vocabularies":

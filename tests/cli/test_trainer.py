@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from t2t_lite.cli import avg_all, decoder, trainer
+from t2t_lite.cli import avg_all, datagen, decoder, trainer
 from t2t_lite.cli import eval as eval_command
 from t2t_lite.data.tokenizer import Vocabulary
 
@@ -298,9 +298,19 @@ def test_a_run_directory_that_is_none(call, tmp_path, command):
     assert code == 2 and "not a run" in err
 
 
-def test_an_occupied_directory_is_left_alone(call, corpus, tmp_path):
-    code, _, err = call(trainer, "--problem=text_pairs", *corpus, f"--output_dir={tmp_path}")
-    assert code == 2 and "not empty" in err
+def test_an_occupied_directory_is_left_alone(refusal, corpus, tmp_path):
+    def refused(folder):
+        return refusal(trainer, "--problem=text_pairs", *corpus, f"--output_dir={folder}")
+
+    assert "not empty and no run (dev.de, dev.en, train.de)" in refused(tmp_path)
+    assert "train.en is a file; expected a folder" in refused(tmp_path / "train.en" / "run")
+    flag = f"--data_dir={tmp_path / 'train.en'}", f"--output_dir={tmp_path / 'run'}"
+    for command in (datagen, trainer):
+        more = flag if command is trainer else flag[:1]
+        assert "a file; expected a folder" in refusal(
+            command, "--problem=text_pairs", *corpus, *more
+        )
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 REWRITING = """

@@ -123,6 +123,9 @@ def test_save_and_load(vocabularies, tmp_path):
     loaded = Vocabularies.load(tmp_path / "apart")
     assert not loaded.shared
     assert (loaded.source.size, loaded.target.size) == (330, 265)
+    # In a folder with those of a start that was killed.
+    vocabularies.save(tmp_path / "apart")
+    assert Vocabularies.load(tmp_path / "apart").shared
 
 
 def test_digest_is_that_of_the_file(vocabularies, tmp_path):
