@@ -24,10 +24,15 @@ def start_tensorflow(threads: int | None = None, *, together: bool = True) -> in
         is 1, and a warning says once what to do.
 
     Raises UserError where Keras cannot be used as it is set: on another backend, or with another
-    type of numbers than float32.
+    type of numbers than float32; and under -OO.
     """
     if threads is not None and threads < 1:
         raise UserError(f"--threads={threads}: expected at least 1")
+    if sys.flags.optimize > 1:
+        raise UserError(
+            "Python runs without docstrings (-OO, or PYTHONOPTIMIZE=2), and tensorflow_text does "
+            "not start so; expected at most -O"
+        )
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's own start-up talk
     with native_stderr_silenced():  # which no environment variable keeps from talking on stderr

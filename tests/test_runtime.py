@@ -99,3 +99,9 @@ except UserError as error:
         [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, check=True
     )
     assert expected in process.stdout
+
+
+def test_python_without_docstrings_is_refused():
+    code = "from t2t_lite.runtime import start_tensorflow; start_tensorflow()"
+    process = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True)
+    assert "UserError: Python runs without docstrings (-OO" in process.stderr
