@@ -46,6 +46,7 @@ _KINDS = {
     "usr_dir": str | None,
     "usr_dir_digest": str | None,
     "vocabularies": dict | None,
+    "data": dict | None,
 }
 # What a directory may hold and become a run: what is hidden, logs, and what a start left that was
 # killed before it wrote run.json.
@@ -174,7 +175,12 @@ class Run:
         Raises UserError for other ones, with the difference, unless `data_changed` is continue.
         """
         old = Run.open(self.path, self.usr_dir, log=lambda _: None).data if self.exists else None
-        differences = changes(old, self.data) if old else []
+        try:
+            differences = changes(old, self.data) if old else []
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise UserError(
+                f"{self.path / 'run.json'}: data: not as t2t-trainer writes it"
+            ) from None
         if differences and data_changed == "refuse":
             raise UserError(
                 f"--output_dir {self.path} was trained on other data: {'; '.join(differences)}; "

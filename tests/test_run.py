@@ -173,3 +173,13 @@ def test_a_vocabulary_that_was_replaced_is_noticed(run):
     other.save(run.path / "vocab.source.model")  # would be read instead
     with pytest.raises(t2t_lite.UserError, match="vocab.source.model: was not there when"):
         run.vocabularies()
+
+
+def test_data_that_no_trainer_wrote(run):
+    record = json.loads((run.path / "run.json").read_text())
+    mine = {"train": [], "dev": []}
+    for data in ({"train": 3}, {"train": [], "dev": {}}, [1], {"train": [{}], "dev": []}):
+        (run.path / "run.json").write_text(json.dumps(record | {"data": data}))
+        again = dataclasses.replace(run, data=mine | {"train": [{"pairs": 1, "source": "x"}]})
+        with pytest.raises(t2t_lite.UserError, match=r"run\.json: data"):
+            again.check_data("refuse")

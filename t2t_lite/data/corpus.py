@@ -38,20 +38,22 @@ class Corpus:
         self.folder = Path(folder)
         file = self.folder / ABOUT
         about = records.read(file)
-        records.check(about, {"source": str, "left_out": dict, "digest": str, "bytes": int}, file)
+        kinds = {"source": str, "left_out": dict, "digest": str, "pairs": int, "bytes": int}
+        records.check(about, kinds, file)
         self.source: str = about["source"]
         self.left_out: dict[str, int] = about["left_out"]
         self.digest: str = about["digest"]
         self.bytes: int = about["bytes"]
-        path = self.folder / PAIRS
-        if path.stat().st_size != self.bytes:
-            raise UserError(
-                f"{path}: {path.stat().st_size:,} bytes; expected {self.bytes:,}, as "
-                f"{ABOUT} beside it says; delete {self.folder}, and it is made anew"
-            )
+        sizes = {PAIRS: self.bytes, INDEX: about["pairs"] * ENTRY.itemsize}
+        for path, size in ((self.folder / name, size) for name, size in sizes.items()):
+            if path.stat().st_size != size:
+                raise UserError(
+                    f"{path}: {path.stat().st_size:,} bytes; expected {size:,}, as {ABOUT} beside "
+                    f"it says; delete {self.folder}, and it is made anew"
+                )
         self._index = np.memmap(self.folder / INDEX, ENTRY, "r")
         # Not mapped: pages that were read would count as this process's memory.
-        self._file = open(path, "rb", buffering=0)
+        self._file = open(self.folder / PAIRS, "rb", buffering=0)
 
     def __len__(self) -> int:
         return len(self._index)

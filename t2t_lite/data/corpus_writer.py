@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -148,14 +149,20 @@ def _pieces(source: Source, parts: Iterator[Any]) -> Iterator[_Piece]:
         return
     # Forked, since functions of users' problems cannot be sent to another process.
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(cores(), context, _start_worker, [source]) as pool:
-        begun = collections.deque()
-        for part in itertools.chain(few, parts):
-            begun.append(pool.submit(_work, part))
-            if len(begun) > 2 * cores():
+    begun = collections.deque()
+    try:
+        with ProcessPoolExecutor(cores(), context, _start_worker, [source]) as pool:
+            for part in itertools.chain(few, parts):
+                begun.append(pool.submit(_work, part))
+                if len(begun) > 2 * cores():
+                    yield begun.popleft().result()
+            while begun:
                 yield begun.popleft().result()
-        while begun:
-            yield begun.popleft().result()
+    except BrokenProcessPool:
+        raise ChildProcessError(
+            f"{source}: a process that prepared it was ended, perhaps for want of memory; the same "
+            "command goes on"
+        ) from None
 
 
 _source: Source | None = None  # of a worker process
@@ -218,6 +225,7 @@ def _finish(source: Source, folder: Path, state: dict[str, Any]) -> None:
             os.fsync(file.fileno())
     about = {
         "source": str(source),
+        "pairs": os.path.getsize(folder / INDEX) // ENTRY.itemsize,
         "left_out": {reason: count for reason, count in state["left_out"].items() if count},
         "bytes": state["bytes"],
         "digest": digest.hexdigest(),

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from t2t_lite.data.corpus import PAIRS, Corpus, Mix
+from t2t_lite.data.corpus import INDEX, PAIRS, Corpus, Mix
 from t2t_lite.data.corpus_writer import write_corpus
 from t2t_lite.data.sources import Generated
 from t2t_lite.errors import UserError
@@ -82,7 +82,12 @@ def test_sample(tmp_path):
 
 def test_a_file_that_was_cut(tmp_path):
     corpus = numbers(tmp_path, 10)
-    path = corpus.folder / PAIRS
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(UserError, match=r"pairs\.txt: 59 bytes; expected 60, .*; delete "):
-        Corpus(corpus.folder)
+    for name, size in (PAIRS, 60), (INDEX, 120):
+        path = corpus.folder / name
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1])
+        with pytest.raises(
+            UserError, match=rf"{name}: {size - 1} bytes; expected {size}, .* delete"
+        ):
+            Corpus(corpus.folder)
+        path.write_bytes(whole)

@@ -146,6 +146,31 @@ def test_several_processes_and_kill(tmp_path):
     assert content(folder) == content(write_corpus(whole, tmp_path / "again", "some").folder)
 
 
+WORKER_ENDED = """
+    import os, sys
+    from t2t_lite.data.corpus_writer import write_corpus
+    from t2t_lite.data.sources import Mapped, Generated, PART
+
+    def end(source, target):
+        if os.getpid() != parent:
+            os.kill(os.getpid(), 9)
+        return source, target
+
+    parent = os.getpid()
+    lines = Generated(lambda: ((str(n), str(n)) for n in range(5 * PART)), "lines")
+    try:
+        write_corpus(Mapped(lines, end, "ended"), sys.argv[1], "some")
+    except OSError as error:
+        print(error)
+"""
+
+
+def test_a_worker_that_is_ended_is_an_error_of_the_machine(tmp_path):
+    command = [sys.executable, "-c", textwrap.dedent(WORKER_ENDED), str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.startswith("lines: a process that prepared it was ended, perhaps for want of mem")
+
+
 def test_two_at_once(tmp_path):
     """The second waits for the first, and takes what it made."""
     made = []
@@ -210,6 +235,7 @@ def test_about_is_plain(tmp_path):
     assert about == {
         "source": f"{paths[0]} and {paths[1]}",
         "left_out": {},
+        "pairs": 1,
         "bytes": 4,
         "digest": corpus.digest,
     }
