@@ -44,7 +44,7 @@ def train_model(
     Raises UserError for a size that the sentences do not allow, naming the nearest that they do,
     and for a word of a `word` model that is too long for one.
     """
-    model = io.BytesIO()
+    model, raised = io.BytesIO(), []
     if model_type == "word":
         options = dict(
             sentence_iterator=_counted_words(sentences),
@@ -55,7 +55,7 @@ def train_model(
     else:
         lines = (_UNREAD.sub(" ", line) for line in _sample(sentences, sample, seed))
         options = dict(
-            sentence_iterator=(piece for line in lines for piece in cut(line)),
+            sentence_iterator=_noting(raised, (piece for line in lines for piece in cut(line))),
             vocab_size=max(size, 3),  # below, SentencePiece names no size that is possible
             byte_fallback=True,
             character_coverage=0.9999,  # rarer characters are spelled in bytes
@@ -76,8 +76,17 @@ def train_model(
             **options,
         )
     except RuntimeError as error:
-        raise _size_error(str(error), size) from None
+        raise (raised or [_size_error(str(error), size)])[0] from None
     return model.getvalue()
+
+
+def _noting(raised: list, items: Iterable[str]) -> Iterator[str]:
+    """The items; what is raised between them, as by Ctrl-C, is kept: SentencePiece renames it."""
+    try:
+        yield from items
+    except (Exception, KeyboardInterrupt) as error:
+        raised.append(error)
+        raise
 
 
 def cut(line: str, longest: int = _LONGEST) -> Iterator[str]:

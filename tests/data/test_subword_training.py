@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from t2t_lite.data import subword_training
 from t2t_lite.data.subword_training import cut
 from t2t_lite.data.tokenizer import Vocabulary
 from t2t_lite.errors import UserError
@@ -109,3 +110,15 @@ def test_lines_with_marks_of_sentencepiece_itself_are_trained_on(mark):
 )
 def test_lines_are_cut_at_spaces_or_between_characters(line, parts):
     assert list(cut(line, 8)) == parts
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, UserError("line 2 is broken"), MemoryError])
+def test_what_happens_to_the_sentences_is_told_as_it_is(monkeypatch, error):
+    """Not as an impossible size, which SentencePiece would make of Ctrl-C."""
+
+    def interrupted(line):
+        raise error
+
+    monkeypatch.setattr(subword_training, "cut", interrupted)
+    with pytest.raises(error if isinstance(error, type) else type(error)):
+        Vocabulary.train(["a b"], 300)
