@@ -112,7 +112,7 @@ def writing(path, options: dict | None = None, resume: bool = False) -> Iterator
     partial = partial_path(target)
     with _or_unwritable(path):
         held = _locked(partial, wait=False)
-    with held, _naming(path):
+    with held, naming(path):
         record = None if options is None else _Record(partial, options, resume)
         held.truncate(record.bytes if record else 0)
         output = Output(io.BufferedWriter(held), compressed, record)
@@ -238,7 +238,7 @@ def _in_place(path) -> bool:
 @contextlib.contextmanager
 def _stream(path) -> Iterator[BinaryIO]:
     """What is written to in place, opened."""
-    with _naming(path):
+    with naming(path):
         if str(path) == "-":
             sys.stdout.flush()
             yield sys.stdout.buffer
@@ -294,12 +294,13 @@ def _or_unwritable(path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _naming(path) -> Iterator[None]:
+def naming(path) -> Iterator[None]:
     """An OSError of the block that names no file names this one."""
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or _named(path)
+        if error.errno:
+            error.filename = error.filename or _named(path)
         raise
 
 

@@ -30,7 +30,7 @@ from tqdm import tqdm
 from t2t_lite.data.corpus import ABOUT, ENTRY, INDEX, PAIRS, Corpus
 from t2t_lite.data.sources import Source
 from t2t_lite.errors import UserError
-from t2t_lite.output import make_folder
+from t2t_lite.output import make_folder, naming
 from t2t_lite.runtime import cores
 
 _FORMAT = 1  # of what is written; raised when it, or how a source is read, changes
@@ -55,7 +55,8 @@ def write_corpus(source: Source, folder: Path, name: str) -> Corpus:
     One that is there already is taken, unless the source is a pipe. Raises UserError for what is
     wrong with the source, and then leaves nothing.
     """
-    stem = Path(folder) / f"{name}.{_FORMAT}{source.fingerprint()}"
+    fingerprint = source.fingerprint()
+    stem = Path(folder) / f"{name}.{_FORMAT}{fingerprint}"
     final = stem.with_name(f"{stem.name}.{os.getpid()}") if source.once else stem
     partial = final.with_name(f"{final.name}.partial")
     if source.once:  # what another process of that number left was of other data
@@ -64,7 +65,10 @@ def write_corpus(source: Source, folder: Path, name: str) -> Corpus:
         with lock:
             _remove_stale(partial.parent)
             try:
-                _write(source, partial)
+                with naming(partial):
+                    _write(source, partial)
+                if source.fingerprint() != fingerprint:
+                    raise UserError(f"{source}: changed while it was read; start again")
             except UserError:
                 shutil.rmtree(partial)
                 with contextlib.suppress(OSError):  # other things are in it

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -195,6 +196,31 @@ def test_two_at_once(tmp_path):
     for thread in threads:
         thread.join(60)
     assert len(made) == 1 and len(found) == 2 and found[0] == found[1]
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
+    file = tmp_path / "a.tsv"
+    file.write_text("a\tb\n" * 9)
+
+    def keep(source, target):
+        file.write_text("a\tb\n" * 10)
+        return True
+
+    with pytest.raises(UserError, match="a.tsv: changed while it was read; start again"):
+        write_corpus(Filtered(TsvFile(file), keep, "all"), tmp_path, "some")
+    assert os.listdir(tmp_path) == ["a.tsv"]
+
+
+def test_a_full_disk_names_the_corpus_and_the_next_start_goes_on(tmp_path):
+    lines = Generated(lambda: ((f"line {n}", str(n)) for n in range(3 * PART)), "lines")
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, old[1]))
+        with pytest.raises(OSError, match="File too large: .*some.*partial"):
+            write_corpus(lines, tmp_path, "some")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    assert len(write_corpus(lines, tmp_path, "some")) == 3 * PART
 
 
 def test_what_was_left_long_ago_goes(tmp_path):
