@@ -91,6 +91,11 @@ class Problem:
         names = {option.name for option in options(type(self))} - self.fixed_fields()
         return {key: value for key, value in dataclasses.asdict(self).items() if key in names}
 
+    @property
+    def data_folder(self) -> Path:
+        """Where prepared corpora and vocabularies go."""
+        return Path(self.data_dir or "t2t_data").expanduser()
+
     def subwords(self) -> int:
         """How many sub-words a newly trained vocabulary gets."""
         return self.vocab_size or self.default_vocab_size

@@ -140,8 +140,7 @@ class Run:
         `log` is that of `open`.
         """
         if not self.exists:
-            names = sorted(path.name for path in self.path.iterdir()) if self.path.is_dir() else []
-            if others := [name for name in names if not _HARMLESS.fullmatch(name)]:
+            if others := self._others():
                 raise UserError(
                     f"--output_dir {self.path}: not empty and no run ({', '.join(others[:3])}); "
                     "choose another directory"
@@ -159,6 +158,20 @@ class Run:
                 f"--output_dir {self.path} holds another run: {'; '.join(differences)}; "
                 "choose another directory"
             )
+
+    def _others(self) -> list[str]:
+        """The names of what lies in the directory and is neither harmless nor prepared data."""
+        if not self.path.is_dir():
+            return []
+        here, data = self.path.resolve(), self.problem.data_folder.resolve()
+        folder = data.relative_to(here).parts[:1] if here in data.parents else ()
+        return [
+            path.name
+            for path in sorted(self.path.iterdir())
+            if not _HARMLESS.fullmatch(path.name)
+            and path.name not in folder
+            and not (here == data and path.name.startswith(f"{self.problem.name}."))
+        ]
 
     def _compared(self, old: "Run"):
         yield "problem", old.problem.name, self.problem.name

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import pytest
 from untrained import sentence, untrained_translator
@@ -85,6 +86,13 @@ def test_what_may_lie_where_a_run_begins(run, tmp_path):
         with pytest.raises(t2t_lite.UserError, match=rf"not empty and no run \({name}\)"):
             new.check_resumable()
         (new.path / name).unlink()
+    for data in new.path / "data" / "here", new.path:
+        problem = dataclasses.replace(run.problem, data_dir=str(data))
+        (data / f"{problem.name}.train.0.partial").mkdir(parents=True)
+        dataclasses.replace(new, problem=problem).check_resumable()
+        with pytest.raises(t2t_lite.UserError, match="not empty and no run"):
+            new.check_resumable()
+        shutil.rmtree(new.path)
 
 
 def test_another_run_is_not_resumed(run):
@@ -178,7 +186,7 @@ def test_a_vocabulary_that_was_replaced_is_noticed(run):
 def test_data_that_no_trainer_wrote(run):
     record = json.loads((run.path / "run.json").read_text())
     mine = {"train": [], "dev": []}
-    for data in ({"train": 3}, {"train": [], "dev": {}}, [1], {"train": [{}], "dev": []}):
+    for data in ({"train": 3}, {"train": []}, [1], {"train": [{}], "dev": []}):
         (run.path / "run.json").write_text(json.dumps(record | {"data": data}))
         again = dataclasses.replace(run, data=mine | {"train": [{"pairs": 1, "source": "x"}]})
         with pytest.raises(t2t_lite.UserError, match=r"run\.json: data"):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from t2t_lite.data.corpus import Corpus, Mix
 from t2t_lite.data.corpus_writer import write_corpus
-from t2t_lite.data.sources import DATA_DIR, MissingSplit, Mixture, Source
+from t2t_lite.data.sources import MissingSplit, Mixture, Source
 from t2t_lite.files import missing_file
 from t2t_lite.problem import Problem
 
@@ -65,7 +65,7 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def prepare_corpora(problem: Problem, log: Callable[[str], None]) -> Corpora:
-    """Prepares train and dev below `problem.data_dir`, and checks test. Says what was left out.
+    """Prepares train and dev below `problem.data_folder`, and checks test. Says what was left out.
 
     What was prepared before is taken as it is, unless the files have changed since. TensorFlow is
     not needed for it, and where it runs only one process prepares.
@@ -82,7 +82,7 @@ def prepare_corpora(problem: Problem, log: Callable[[str], None]) -> Corpora:
             missing[split] = error
     for source in sources.values():
         source.fingerprint()  # a file that is not there is known before all else
-    folder = Path(problem.data_dir or DATA_DIR).expanduser()
+    folder = problem.data_folder
     code = problem.code_digest()
 
     def write(source: Source, split: str) -> Corpus:
@@ -110,8 +110,8 @@ def prepare_corpora(problem: Problem, log: Callable[[str], None]) -> Corpora:
 def prepare_vocabularies(problem: Problem, train: Mix, log: Callable[[str], None]):
     """The `data.tokenizer.Vocabularies`: the user's, those of an earlier call, or newly trained.
 
-    A trained vocabulary is kept in `problem.data_dir`, under a name that changes with problem, size
-    and data.
+    A trained vocabulary is kept in `problem.data_folder`, under a name that changes with problem,
+    size and data.
     """
     from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 
@@ -142,7 +142,7 @@ def _vocabulary(
 
     size = problem.subwords() if model_type != "word" else None
     parts = problem.name, model_type, size and str(size), train.digest[:12], side, "model"
-    path = Path(problem.data_dir or DATA_DIR).expanduser() / ".".join(filter(None, parts))
+    path = problem.data_folder / ".".join(filter(None, parts))
     title = f"{side} vocabulary".lstrip()
     if path.is_file():
         vocabulary = Vocabulary.load(path)

@@ -18,8 +18,6 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import decode_lines, file_identity, is_regular, named, reading
 
 SPLITS = ("train", "dev", "test")
-# Where downloads, prepared corpora and vocabularies go unless the user says otherwise.
-DATA_DIR = "t2t_data"
 PART = 8_192  # pairs in a part
 
 Pair = tuple[str, str]
