@@ -18,6 +18,7 @@ from sentencepiece import sentencepiece_model_pb2
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer
 
 from t2t_lite.data import vocabulary_files
+from t2t_lite.data.subword_sampling import Sampler
 from t2t_lite.data.subword_training import EOS, PAD, UNK, train_model
 from t2t_lite.errors import UserError
 from t2t_lite.files import missing_file
@@ -121,34 +122,30 @@ class Vocabulary:
     def sample(
         self, texts: Sequence[str | bytes], seeds: Sequence[int], alpha: float
     ) -> list[list[int]]:
-        """Another way to spell each text, drawn at random from its own seed (Kudo 2018).
+        """Another way to spell each text, drawn at random from its own seed, by a `Sampler`.
 
-        With a `bpe` model each merge is left out with probability `alpha` (BPE-dropout, Provilkov
-        et al. 2020); with a `unigram` model spellings are drawn by their probabilities to the power
-        of `alpha`. A `word` model has one spelling only. The ids, EOS at the end, follow from text,
-        seed and alpha alone, whatever the other texts, the thread and the process.
+        A `word` model has one spelling only. The ids, EOS at the end, follow from text, seed and
+        alpha alone, whatever the other texts, the thread and the process.
         """
-        if not self._has_spellings:
+        if not self._sampler:
             return self.processor.encode(list(texts), add_eos=True)
-        drawn = []
-        for text, seed in zip(texts, seeds, strict=True):
-            # Of this thread's generator: 32 bits, of which the largest number means "at random".
-            sentencepiece.set_random_generator_seed(seed % 0xFFFFFFFF)
-            drawn.append(
-                self.processor.encode(
-                    text, add_eos=True, enable_sampling=True, nbest_size=-1, alpha=alpha
-                )
-            )
-        return drawn
+        normalised = self.processor.normalize(list(texts))
+        return [
+            [
+                *self._sampler.draw(text if isinstance(text, str) else text.decode(), seed, alpha),
+                EOS,
+            ]
+            for text, seed in zip(normalised, seeds, strict=True)
+        ]
 
     @functools.cached_property
     def _spec(self) -> sentencepiece_model_pb2.ModelProto:
         return sentencepiece_model_pb2.ModelProto.FromString(self.proto)
 
     @functools.cached_property
-    def _has_spellings(self) -> bool:
+    def _sampler(self) -> Sampler | None:
         trainer = self._spec.trainer_spec
-        return trainer.model_type in (trainer.BPE, trainer.UNIGRAM)
+        return Sampler(self._spec) if trainer.model_type in (trainer.BPE, trainer.UNIGRAM) else None
 
     def losses(self) -> list[str]:
         """What it does not keep of a text, in words. Of a model trained here: nothing."""
