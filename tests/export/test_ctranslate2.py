@@ -166,7 +166,9 @@ def test_all_that_a_set_can_say(vocabulary, tmp_path, sizes):
     folder = ctranslate2.export(run, tmp_path / "export", **OPTIONS)
     lines = [line for line in LINES if line.strip()]
     # Greedy; `export` has compared log probabilities.
-    found = ctranslate2.fresh_answer("fresh_ctranslate2.py", folder, lines)
+    found = ctranslate2.fresh_answer(
+        "fresh_ctranslate2.py", folder, [line.strip() for line in lines]
+    )
     texts = [target.processor.decode(pieces) for pieces in found["pieces"]]
     wanted = [
         best for [best] in t2t_lite.load(run.path).translate(lines, **OPTIONS | {"beam_size": 1})
