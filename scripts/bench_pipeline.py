@@ -95,14 +95,11 @@ def main():
     vocabularies = Vocabularies(vocabulary, vocabulary, shared=True)
     report("vocabulary", started)
     started = time.perf_counter()
-    shape = dict(replicas=1, micro_batches=1, max_length=args.max_length)
     lengths = sample_lengths(mix, vocabularies, 1, args.subword_sampling)
-    buckets = fit_buckets(
-        lengths, batch_tokens=args.batch_tokens, num_buckets=args.num_buckets, **shape
-    )
-    stream = TrainingBatches(
-        mix, vocabularies, buckets, seed=1, subword_sampling=args.subword_sampling, **shape
-    )
+    shape = dict(batch_tokens=args.batch_tokens, num_buckets=args.num_buckets)
+    buckets = fit_buckets(lengths, max_length=args.max_length, **shape)
+    how = dict(max_length=args.max_length, subword_sampling=args.subword_sampling)
+    stream = TrainingBatches(mix, vocabularies, buckets, seed=1, **how)
     next(iter(stream))
     report("buckets and the first batch", started)
     measure(stream, args.epochs, args.batches)

@@ -1,41 +1,40 @@
-"""Checkpoints: save, resume, average, keep the best.
+"""Checkpoints of a run: written while training goes on, resumed from the newest whole one.
 
-A checkpoint is a folder `step-00001200` of safetensors files, which map variable paths to arrays:
-`model.safetensors`, and `training.safetensors` with the optimizer's state and everything else that
-resuming needs. It is written under a temporary name and renamed, so a folder of that name is always
-whole.
+A checkpoint is a folder `step-00001200` of files of arrays: `model.safetensors`, and
+`training.safetensors` with the optimizer's state and everything else that resuming needs. It is
+written under a temporary name and renamed once it is on the disk, so a folder of that name is
+whole, whenever the machine stops. If what wrote it, or the disk, has failed nevertheless, the one
+before takes its place.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
-from t2t_lite.config import HParams
+from t2t_lite.arrays import (
+    DamagedFile,
+    arrays,
+    load_arrays,
+    read_about,
+    to_disk,
+    write_arrays,
+)
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:  # commands look for weights before they start TensorFlow, as `runtime` does
     import tensorflow as tf
 
 MODEL, TRAINING = "model.safetensors", "training.safetensors"
-_RESUMABLE = (
-    2  # the newest checkpoints that keep the optimizer's state, twice as large as the model itself
-)
-_KINDS = {"F16", "F32", "F64", "I32", "I64"}  # safetensors' names of what may stand in a file
-# Parts of variable paths in checkpoints of before, and what they are called now.
-_RENAMED = {
-    "memory_attention": "cross_attention",
-    "memory_attention_residual": "cross_attention_residual",
-}
+# The newest checkpoints that keep the optimizer's state, twice as large as the model itself.
+_RESUMABLE = 2
 
 
 class Checkpoints:
@@ -44,11 +43,15 @@ class Checkpoints:
     Args:
         folder: where they lie; made at the first save.
         keep: how many of the newest stay.
+        log: is told which ones are damaged.
     """
 
-    def __init__(self, folder: Path, keep: int):
+    def __init__(self, folder: Path, keep: int, log: Callable[[str], object] = warnings.warn):
         self.folder = Path(folder)
         self.keep = max(keep, _RESUMABLE)
+        self._log = log
+        self._writer = ThreadPoolExecutor(1)
+        self._pending: Future | None = None
 
     def steps(self) -> list[Path]:
         """The checkpoints' folders, oldest first."""
@@ -66,23 +69,46 @@ class Checkpoints:
         model: Mapping[str, tf.Variable],
         training: Mapping[str, tf.Variable],
         position: dict,
-    ):
-        """Writes one checkpoint and removes what is no longer needed.
+    ) -> None:
+        """Begins to write one checkpoint; at its end, what is no longer needed is removed.
+
+        It holds what the variables are now; they may change while it is written. Waits for the one
+        before, if that is not written yet.
 
         Args:
             position: where the data stream continues; any JSON values.
         """
-        path = self.folder / f"step-{step:08d}"
+        self.wait()
+        about = {"step": step, "position": position}
+        self._pending = self._writer.submit(self._write, arrays(model), arrays(training), about)
+
+    def wait(self) -> None:
+        """Waits until the last one is written. Raises OSError, once, where it could not be."""
+        pending, self._pending = self._pending, None
+        if pending:
+            pending.result()
+
+    def failed(self) -> bool:
+        """Whether `wait` would raise at once."""
+        return bool(self._pending and self._pending.done() and self._pending.exception())
+
+    def _write(self, model: dict[str, np.ndarray], training: dict, about: dict) -> None:
+        path = self.folder / f"step-{about['step']:08d}"
         if path.exists():
             return
-        partial = (
-            self.folder / ".partial"
-        )  # one name for all, so that what a crash left goes with the next save
+        # One name for all, so that what a crash left goes with the next save.
+        partial = self.folder / ".partial"
         shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        write_arrays(partial / MODEL, arrays(model), {"step": step})
-        write_arrays(partial / TRAINING, arrays(training), {"step": step, "position": position})
-        partial.rename(path)
+        try:
+            partial.mkdir(parents=True)
+            write_arrays(partial / MODEL, model, about)
+            write_arrays(partial / TRAINING, training, about)
+            to_disk(partial)
+            partial.rename(path)
+            to_disk(self.folder)
+        except OSError:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
         newest_last = self.steps()
         for old in newest_last[: -self.keep]:
             shutil.rmtree(old)
@@ -90,156 +116,104 @@ class Checkpoints:
             (old / TRAINING).unlink(missing_ok=True)
 
     def restore(
-        self, model: Mapping[str, tf.Variable], training: Mapping[str, tf.Variable]
+        self,
+        model: Mapping[str, tf.Variable],
+        training: Mapping[str, tf.Variable],
+        without_optimizer: bool = False,
     ) -> dict | None:
-        """Loads the newest checkpoint and returns its position; None where there is none yet."""
-        resumable = [path for path in self.steps() if (path / TRAINING).is_file()]
-        if not resumable:
+        """Loads the newest whole checkpoint and returns its position; None where there is none yet.
+
+        Damaged ones that are newer are set aside: nothing is to be mixed with what comes now.
+
+        Args:
+            without_optimizer: where none is whole, load the newest one's weights and step, and
+                leave the rest of `training` as it is.
+
+        Raises UserError where there are some, and none is whole.
+        """
+        damaged: dict[Path, str] = {}
+        for path in reversed(self.steps()):
+            try:
+                load_arrays(path / MODEL, model)
+                position = load_arrays(path / TRAINING, training).get("position")
+                self._set_aside(damaged, path)
+                return _checked(position, path / TRAINING)
+            except DamagedFile as error:
+                damaged[path] = str(error)
+        if not damaged:
             return None
-        path = resumable[-1]
-        load_arrays(path / MODEL, model)
-        position = load_arrays(path / TRAINING, training).get("position")
-        if not isinstance(position, dict):
-            raise UserError(f"{path / TRAINING}: does not say where the data goes on")
-        return position
+        newest, why = next(iter(damaged.items()))
+        if not without_optimizer:
+            raise UserError(
+                f"no checkpoint is left from which training can go on: {why}; bring the file back, "
+                "or go on from the newest weights with a fresh optimizer: "
+                "--optimizer_lost=continue"
+            )
+        return self._restore_weights(list(damaged), model, training["step"])
+
+    def _restore_weights(self, paths: list[Path], model, step: tf.Variable) -> dict:
+        """Loads the first whole one's weights, and its step."""
+        damaged = {}
+        for path in paths:
+            try:
+                about = load_arrays(path / MODEL, model)
+            except DamagedFile as error:
+                damaged[path] = str(error)
+                continue
+            self._set_aside(damaged, path)
+            self._log(f"warning: the weights of {path} go on with a fresh optimizer")
+            step.assign(about["step"])
+            return about.get("position") or {"position": {"epoch": 0}, "data": None}
+        raise UserError(f"no checkpoint is whole: {next(iter(damaged.values()))}")
+
+    def _set_aside(self, damaged: dict[Path, str], whole: Path) -> None:
+        for path, why in damaged.items():
+            aside = path.with_name(f"{path.name}.damaged")
+            shutil.rmtree(aside, ignore_errors=True)
+            path.rename(aside)
+            self._log(f"warning: {why}; set aside as {aside.name}; {whole.name} takes its place")
 
 
-def model_variables(model) -> dict[str, tf.Variable]:
-    """Every variable of a Keras model, by path below the model's own name."""
-    return {variable.path.partition("/")[2]: variable.value for variable in model.variables}
+class BestWeights:
+    """The weights with the best figures on the dev set: files `step-00001200.safetensors`.
 
-
-def arrays(variables: Mapping[str, tf.Variable]) -> dict[str, np.ndarray]:
-    """The variables' values."""
-    return {name: np.asarray(variable.numpy(), order="C") for name, variable in variables.items()}
-
-
-def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None:
-    """Writes a safetensors file, whole or not at all; `about` is JSON beside the arrays.
-
-    Raises OSError where the disk is full, or the file cannot be written for another reason.
+    Args:
+        folder: where they lie; made with the first.
+        keep: how many.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.unlink(missing_ok=True)  # a link would be followed
-    try:
-        partial.touch()
-        mode = partial.stat().st_mode  # safetensors makes a file that only its owner may read
-        save_file(values, partial, metadata={"about": json.dumps(about)})
-        partial.chmod(mode)
-        os.replace(partial, path)
-    except SafetensorError as error:
-        partial.unlink(missing_ok=True)
-        if not (found := re.search(r"os error (\d+)", str(error))):
-            raise
-        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
 
+    def __init__(self, folder: Path, keep: int = 1):
+        self.folder, self.keep = folder, keep
 
-def read_about(path: Path) -> dict:
-    """What `write_arrays` stored beside the arrays."""
-    return _about(path, _open(path))
-
-
-def check_size(path: Path, h: HParams) -> None:
-    """Raises UserError where a file cannot hold as many weights as a model would have.
-
-    So that no model is made of sizes that no memory can hold.
-    """
-    layer = 2 * h.d_model * (h.num_heads * (h.d_k + h.d_v) + h.d_ff)
-    weights = (h.num_encoder_layers + h.num_decoder_layers) * layer
-    if h.positions == "learned":
-        weights += h.max_positions * h.d_model
-    if path.is_file() and (size := path.stat().st_size) < weights:
-        raise UserError(
-            f"{path}: not this model's checkpoint; {size:,} bytes cannot be the model's "
-            f"{weights:,} weights"
+    def ranked(self, figure: str | None = None) -> list[tuple[float, Path]]:
+        """(value, file), the best first; of files of this figure, default: of the newest one's."""
+        found = []
+        for path in sorted(self.folder.glob("step-*.safetensors")):
+            about = read_about(path)
+            found.append((about["figure"], about["value"], about["step"], path))
+        figure = figure or (max(found, key=lambda entry: entry[2])[0] if found else None)
+        ranked = sorted(
+            (entry for entry in found if entry[0] == figure),
+            key=lambda entry: (entry[1] if figure == "loss" else -entry[1], entry[2]),
         )
+        return [(value, path) for _, value, _, path in ranked]
+
+    def add(self, step: int, figure: str, value: float, model: Mapping[str, tf.Variable]) -> None:
+        """Keeps these weights if they are among the best.
+
+        Args:
+            figure: the name of `value`; the higher, the better, but for a loss.
+        """
+        ranked = self.ranked(figure)
+        sign = -1 if figure == "loss" else 1
+        if len(ranked) < self.keep or sign * value > sign * ranked[self.keep - 1][0]:
+            path = self.folder / f"step-{step:08d}.safetensors"
+            write_arrays(path, arrays(model), {"step": step, "figure": figure, "value": value})
+            for _, worst in self.ranked(figure)[self.keep :]:
+                worst.unlink()
 
 
-def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
-    """Assigns a file's arrays to the variables of the same names, or of what those are called now.
-
-    Returns what was stored beside them. Raises UserError, before it assigns any, unless names and
-    shapes are exactly the variables'.
-    """
-    file = _open(path)
-    stored, about = _names(file), _about(path, file)
-    if stored.keys() != variables.keys():
-        missing = sorted(variables.keys() - stored.keys())
-        extra = sorted(stored.keys() - variables.keys())
-        raise UserError(
-            f"{path}: not this model's checkpoint; missing {missing[:3]}, unexpected {extra[:3]}"
-        )
-    for name, variable in variables.items():
-        shape, expected = _shape(path, file, stored[name]), tuple(variable.shape)
-        if shape != expected:
-            raise UserError(f"{path}: {name} has shape {shape}; expected {expected}")
-    for name, variable in variables.items():
-        variable.assign(file.get_tensor(stored[name]))
-    return about
-
-
-def average(paths: Sequence[Path], output: Path) -> None:
-    """Writes the mean of several models' weights (section 6.1), reading an array at a time.
-
-    Raises UserError where their names or shapes differ.
-    """
-    files = [_open(path) for path in paths]
-    names = [_names(file) for file in files]
-    shapes = [
-        {name: _shape(path, file, stored[name]) for name in stored}
-        for path, file, stored in zip(paths, files, names, strict=True)
-    ]
-    for path, found in zip(paths, shapes):
-        for name in [*shapes[0], *found]:
-            if found.get(name) != shapes[0].get(name):
-                raise UserError(
-                    f"{path}: {name} is not as in {paths[0]}; expected checkpoints of one run"
-                )
-    mean = {}
-    for name, shape in shapes[0].items():
-        total = np.zeros(shape, np.float64)
-        for file, stored in zip(files, names):
-            total += file.get_tensor(stored[name])
-        mean[name] = (total / len(files)).astype(np.float32)
-    steps = [_about(path, file).get("step") for path, file in zip(paths, files)]
-    for path, step in zip(paths, steps):
-        if type(step) is not int:
-            raise UserError(f"{path}: step {step!r}; expected a checkpoint, which has a number")
-    write_arrays(output, mean, {"step": max(steps), "averaged": steps})
-
-
-def _names(file) -> dict[str, str]:
-    """{what a variable is called now: its name in the file}."""
-    return {
-        "/".join(_RENAMED.get(part, part) for part in name.split("/")): name for name in file.keys()
-    }
-
-
-def _shape(path: Path, file, name: str) -> tuple[int, ...]:
-    """Of an array. Raises UserError for a kind of numbers that NumPy has none for."""
-    array = file.get_slice(name)
-    if array.get_dtype() not in _KINDS:
-        raise UserError(
-            f"{path}: {name} has numbers of kind {array.get_dtype()}; expected F32, as we write"
-        )
-    return tuple(array.get_shape())
-
-
-def _about(path: Path, file) -> dict:
-    try:
-        about = json.loads((file.metadata() or {})["about"])
-    except (KeyError, ValueError, RecursionError):
-        about = None
-    if not isinstance(about, dict):
-        raise UserError(f"{path}: not a checkpoint of t2t_lite, which says of what step it is")
-    return about
-
-
-def _open(path: Path):
-    try:
-        return safe_open(path, framework="numpy")
-    except FileNotFoundError:
-        raise UserError(f"no such checkpoint: {path}") from None
-    except Exception as error:
-        raise UserError(f"{path}: not a checkpoint: {error}") from None
+def _checked(position, path: Path) -> dict:
+    if not isinstance(position, dict):
+        raise UserError(f"{path}: does not say where the data goes on")
+    return position

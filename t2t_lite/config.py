@@ -20,7 +20,7 @@ _FRACTIONS = (
     "adam_beta1",
     "adam_beta2",
 )
-_MAY_BE_ZERO = ("warmup_steps", "average_checkpoints")
+_MAY_BE_ZERO = ("warmup_steps", "average_checkpoints", "clip_norm", "patience")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +57,7 @@ class HParams:
     adam_beta1: float = 0.9  # section 5.3
     adam_beta2: float = 0.98  # section 5.3
     adam_epsilon: float = 1e-9  # section 5.3
+    clip_norm: float = 0.0  # the gradient's norm at most; 0: any, as in the paper
 
     # Training
     batch_tokens: int = 25_000  # padded tokens a side in one update, all devices (section 5.1)
@@ -68,6 +69,10 @@ class HParams:
     checkpoint_minutes: float = 10.0  # time between checkpoints (section 6.1)
     checkpoint_steps: int = 10_000  # updates between checkpoints, whichever comes first
     average_checkpoints: int = 5  # how many of the last are averaged after training (section 6.1)
+    patience: int = 0  # evaluations without a better one after which training ends; 0: any number
+    # The problem's own (BLEU, F1), or the loss.
+    best_by: Literal["metric", "loss"] = "metric"  # which figure on the dev set says what is better
+    keep_best: int = 1  # how many of the weights with the best figures are kept
 
     def __post_init__(self):
         for option in options(type(self)):

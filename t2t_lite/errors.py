@@ -1,6 +1,7 @@
 """What a user did wrong, or the machine refused, said in one line."""
 
 import difflib
+import signal
 import sys
 from collections.abc import Iterable
 
@@ -10,6 +11,22 @@ class UserError(Exception):
 
     Commands print it and exit with code 2.
     """
+
+
+class Failed(Exception):
+    """What happened on the way and cannot go on, in one line. Commands exit with code 1."""
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal has asked to stop.
+
+    Args:
+        number: of the signal. Commands exit with code 128 + that.
+    """
+
+    def __init__(self, number: int):
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number = number
 
 
 def unknown(kind: str, name: str, choices: Iterable[str]) -> UserError:
@@ -29,7 +46,7 @@ def machine_errors() -> tuple[type[Exception], ...]:
     tensorflow = sys.modules.get("tensorflow")
     names = "ResourceExhausted", "PermissionDenied", "NotFound", "DataLoss", "Unknown"
     theirs = [getattr(tensorflow.errors, f"{name}Error") for name in names if tensorflow]
-    return OSError, MemoryError, UnicodeError, *theirs
+    return Failed, OSError, MemoryError, UnicodeError, *theirs
 
 
 def reason(error: Exception) -> str:

@@ -3,7 +3,7 @@
     run.json                 problem with its options, hparams, seed
     vocab.model              or vocab.source.model and vocab.target.model
     checkpoints/step-...     the newest, see `checkpoints`
-    best.safetensors         the weights with the best figure on the dev set
+    best/step-...            the weights with the best figures on the dev set
     averaged.safetensors     the mean of the last checkpoints
     log.jsonl, tensorboard/  the log
 
@@ -35,6 +35,9 @@ _MAY_CHANGE = {
     "checkpoint_minutes",
     "checkpoint_steps",
     "average_checkpoints",
+    "patience",
+    "best_by",
+    "keep_best",
 }
 # The fields of run.json, but for those that say which version wrote it.
 _KINDS = {
@@ -134,10 +137,10 @@ class Run:
             log(f"--usr_dir {usr_dir} is not as it was when {path} was made")
         return run
 
-    def check_resumable(self, log: Callable[[str], object] = warnings.warn) -> None:
-        """Raises UserError, with the difference, where the directory holds another run.
+    def check_resumable(self, log: Callable[[str], object] = warnings.warn) -> Self | None:
+        """Returns the run that the directory holds, if it does.
 
-        `log` is that of `open`.
+        Raises UserError, with the difference, where that is another one. `log` is that of `open`.
         """
         if not self.exists:
             if others := self._others():
@@ -145,7 +148,7 @@ class Run:
                     f"--output_dir {self.path}: not empty and no run ({', '.join(others[:3])}); "
                     "choose another directory"
                 )
-            return
+            return None
         old = Run.open(self.path, self.usr_dir, log)
         differences = [f"{key}: {a} -> {b}" for key, a, b in self._compared(old) if a != b]
         differences += [
@@ -158,6 +161,7 @@ class Run:
                 f"--output_dir {self.path} holds another run: {'; '.join(differences)}; "
                 "choose another directory"
             )
+        return old
 
     def _others(self) -> list[str]:
         """The names of what lies in the directory and is neither harmless nor prepared data."""
@@ -224,17 +228,25 @@ class Run:
         """Whether the directory holds a run already."""
         return (self.path / "run.json").is_file()
 
-    @property
-    def checkpoints(self):
-        """The run's `checkpoints.Checkpoints`."""
+    def checkpoints(self, log: Callable[[str], object] = warnings.warn):
+        """The run's `checkpoints.Checkpoints`; `log` is theirs."""
         from t2t_lite.checkpoints import Checkpoints
 
-        return Checkpoints(self.path / "checkpoints", self.hparams.average_checkpoints)
+        return Checkpoints(self.path / "checkpoints", self.hparams.average_checkpoints, log)
+
+    @property
+    def best_weights(self):
+        """The run's `checkpoints.BestWeights`."""
+        from t2t_lite.checkpoints import BestWeights
+
+        return BestWeights(self.path / "best", self.hparams.keep_best)
 
     @property
     def best(self) -> Path:
-        """The weights with the best figure on the dev set."""
-        return self.path / "best.safetensors"
+        """The weights with the best figure on the dev set; of runs of before where they had them."""
+        return next(
+            (path for _, path in self.best_weights.ranked()), self.path / "best.safetensors"
+        )
 
     @property
     def averaged(self) -> Path:
@@ -259,7 +271,7 @@ class Run:
         """
         from t2t_lite.checkpoints import MODEL
 
-        latest = [path / MODEL for path in self.checkpoints.steps()[-1:]]
+        latest = [path / MODEL for path in self.checkpoints().steps()[-1:]]
         for path in (self.averaged, self.best, *latest):
             if path.is_file():
                 return path
@@ -290,7 +302,7 @@ class Run:
             precision: of weights and products, one of PRECISIONS.
             **options: `workers`, `devices`, `batch_tokens`, `xla` of `Translator`.
         """
-        from t2t_lite.checkpoints import check_size, load_arrays, model_variables
+        from t2t_lite.arrays import check_size, load_arrays, model_variables
         from t2t_lite.translator import Translator
 
         weights = weights or self.weights()

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.checkpoints import arrays, load_arrays, model_variables, write_arrays
+from t2t_lite.arrays import arrays, load_arrays, model_variables, write_arrays
 from t2t_lite.layers.dropout import DropoutSeeds
 
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "_FusedMatMul")

@@ -1,6 +1,6 @@
 """The Transformer in NumPy float64, from the paper's formulas: what ours is compared with.
 
-Weights come as {path: array}, the paths those of `t2t_lite.checkpoints.model_variables`.
+Weights come as {path: array}, the paths those of `t2t_lite.arrays.model_variables`.
 """
 
 import numpy as np

@@ -11,18 +11,15 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
-from t2t_lite import checkpoints
-from t2t_lite.checkpoints import (
-    MODEL,
-    TRAINING,
-    Checkpoints,
+from t2t_lite.arrays import (
     arrays,
     average,
     load_arrays,
     model_variables,
     read_about,
     write_arrays,
-)  # fmt: skip
+)
+from t2t_lite.checkpoints import MODEL, TRAINING, Checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.devices import make_strategy
 from t2t_lite.errors import UserError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import keras
 
 from t2t_lite import registry
-from t2t_lite.checkpoints import arrays, model_variables, write_arrays
+from t2t_lite.arrays import arrays, model_variables, write_arrays
 from t2t_lite.config import HParams
 from t2t_lite.data.tokenizer import EOS, Vocabularies, Vocabulary
 from t2t_lite.models.transformer import Transformer

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from t2t_lite import __version__, registry
 from t2t_lite.cli import streams
-from t2t_lite.errors import UserError, machine_errors, reason
+from t2t_lite.errors import Stopped, UserError, machine_errors, reason
 from t2t_lite.options import add_options, given_options
 from t2t_lite.problem import Problem
 
@@ -237,6 +237,8 @@ def run(main: Callable[[], None], name: str) -> int:
     except BrokenPipeError:  # the reader of our output has gone: `t2t-decoder ... | head`
         streams.discard_output()
         return 141
+    except Stopped as error:
+        return _failed(name, error, str(error), 128 + error.number)
     except KeyboardInterrupt as error:
         return _failed(name, error, "interrupted", 130)
     except machine_errors() as error:

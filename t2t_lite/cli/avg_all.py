@@ -26,11 +26,12 @@ def parser() -> arguments.Parser:
 def average_last() -> None:
     """Runs the command."""
     args = parser().parse_args()
-    from t2t_lite.checkpoints import MODEL, average
+    from t2t_lite.arrays import average
+    from t2t_lite.checkpoints import MODEL
     from t2t_lite.run import Run
 
     run = Run.open(args.output_dir, args.usr_dir, arguments.log)
-    paths = [path / MODEL for path in run.checkpoints.steps()]
+    paths = [path / MODEL for path in run.checkpoints().steps()]
     wanted = args.n if args.n is not None else max(1, run.hparams.average_checkpoints)
     if not 1 <= wanted <= len(paths):
         if args.n is not None or not paths:

@@ -5,14 +5,18 @@ import numpy as np
 
 from t2t_lite.data.buckets import Bucket, bucket_numbers
 from t2t_lite.data.tokenizer import Vocabulary
+from t2t_lite.devices import choose_xla, make_strategy
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.run import Run
+from t2t_lite.training.memory import update_memory
+from t2t_lite.training.micro_batches import choose_by_estimate, fewest, micro_batch
+
+_TYPICAL = 64  # sub-words a side of a sentence, long rather than short
 
 
 def start(trainer, strategy, precision: str, xla: bool, why: str) -> str:
     """The screen at the start of a training."""
-    replicas = strategy.num_replicas_in_sync
     parameters = f"{trainer.model.count_params():,}"
     lines = _common(trainer.run, parameters, strategy, precision, xla, why)
     fill = _real_tokens(trainer.lengths, trainer.buckets)
@@ -20,7 +24,9 @@ def start(trainer, strategy, precision: str, xla: bool, why: str) -> str:
         f"batch       {trainer.hparams.batch_tokens:,} tokens a side at most, padding included; "
         f"{fill:.1%} of the positions hold a symbol"
     )
-    lines.append("buckets     " + _table(trainer.buckets, replicas))
+    if (parts := trainer.step.micro_batches) > 1:
+        lines.append(f"            in {parts} micro-batches on each device")
+    lines.append("buckets     " + _table(trainer.buckets))
     return "\n".join(lines + _left_out(trainer))
 
 
@@ -38,33 +44,45 @@ def _left_out(trainer) -> list[str]:
     ]
 
 
-def dry_run(run: Run, strategy, precision: str, xla: bool, why: str, micro_batches: int) -> str:
-    """What would run: parameters, shapes, memory, steps. Downloads, trains and writes nothing."""
+def dry_run(run: Run, args) -> str:
+    """What would run: parameters, shapes, memory, steps. Downloads, trains and writes nothing.
+
+    Args:
+        args: the flags of t2t-trainer, of devices.
+    """
     h, shared = run.hparams, run.problem.shared_vocabulary
+    strategy, (xla, why) = make_strategy(args.logical_devices), choose_xla(args.xla)
     source_size, target_size = _vocabulary_sizes(run)
     parameters, table = _parameters(h, source_size, target_size, shared)
     replicas = strategy.num_replicas_in_sync
-    tokens = h.batch_tokens // (replicas * micro_batches)
+    # Of a typical length; those of the corpus are not known yet.
+    bucket = Bucket(h.batch_tokens // _TYPICAL, _TYPICAL, _TYPICAL)
+    if args.micro_batch_tokens:
+        micro_batches = fewest([bucket], replicas, args.micro_batch_tokens)
+    else:
+        sizes = parameters, target_size
+        micro_batches = choose_by_estimate(h, *sizes, args.precision, [bucket], replicas)
+    part = micro_batch(bucket, replicas, micro_batches)
     sizes = (
         f"{source_size:,} sub-words shared by both sides"
         if shared
         else f"{source_size:,} and {target_size:,} sub-words"
     )
-    lines = _common(run, f"{parameters:,} with {sizes}", strategy, precision, xla, why)
+    lines = _common(run, f"{parameters:,} with {sizes}", strategy, args.precision, xla, why)
     lines += [f"            {name:34} {shape}" for name, shape in table]
     lines.append(
         f"batch       {h.batch_tokens:,} tokens a side at most in one update = "
-        f"{replicas} replicas x {micro_batches} micro-batches x {tokens:,}"
+        f"{replicas} replicas x {micro_batches} micro-batches x {part.rows * _TYPICAL:,}"
     )
     lines.append(
         f"buckets     at most {h.num_buckets} shapes of up to {h.max_length} sub-words, "
         "fitted to the corpus"
     )
-    weights, activations = _memory(h, parameters, tokens, target_size, precision)
+    weights = parameters * 12
+    update = update_memory(h, parameters, target_size, args.precision, part)
     lines.append(
-        f"memory      about {(weights + activations) / 2**30:.1f} GiB a device: "
-        f"weights, gradients and Adam {weights / 2**30:.1f}, "
-        f"activations of one micro-batch {activations / 2**30:.1f}"
+        f"memory      about {(weights + update) / 2**30:.1f} GiB a device: weights and Adam "
+        f"{weights / 2**30:.1f}, gradients and activations of one micro-batch {update / 2**30:.1f}"
     )
     lines.append(f"output_dir  {run.path} (nothing was written)")
     return "\n".join(lines)
@@ -118,23 +136,10 @@ def _parameters(
     return sum(int(np.prod(variable.shape)) for variable in model.variables), table
 
 
-def _memory(h, parameters: int, tokens: int, vocabulary: int, precision: str) -> tuple[int, int]:
-    """Bytes of weights, gradients and two Adam slots, and of one micro-batch's activations.
-
-    Counted per token: each sub-layer keeps about 8 vectors of d_model or 2 of d_ff, attention its
-    weights over a typical 64 positions, the softmax 3 rows of the vocabulary in float32.
-    """
-    width = 4 if precision == "float32" else 2
-    encoder = 8 * h.d_model + 2 * h.d_ff + 8 * h.d_model + 3 * h.num_heads * 64
-    decoder = encoder + 8 * h.d_model + 3 * h.num_heads * 64
-    layers = h.num_encoder_layers * encoder + h.num_decoder_layers * decoder
-    return parameters * 16, tokens * (layers * width + 3 * vocabulary * 4)
-
-
-def _table(buckets: list[Bucket], replicas: int) -> str:
-    return "  ".join(
-        f"{b.source_length}/{b.target_length}: {b.rows * replicas}" for b in buckets
-    ) + ("   (source/target length: sentences)")
+def _table(buckets: list[Bucket]) -> str:
+    return "  ".join(f"{b.source_length}/{b.target_length}: {b.rows}" for b in buckets) + (
+        "   (source/target length: sentences)"
+    )
 
 
 def _real_tokens(lengths: np.ndarray, buckets: list[Bucket]) -> float:

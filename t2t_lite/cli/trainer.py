@@ -1,6 +1,7 @@
 """t2t-trainer: trains a Transformer on a problem."""
 
 import dataclasses
+import math
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from t2t_lite.cli import arguments
 from t2t_lite.cli.arguments import log
 from t2t_lite.config import PRECISIONS
 from t2t_lite.errors import UserError
+from t2t_lite.lock import locked
 from t2t_lite.malloc import keep_freed_memory
 from t2t_lite.output import check_folder
 from t2t_lite.runtime import start_tensorflow
@@ -68,6 +70,26 @@ def parser() -> TrainerParser:
         "refuse); continue: it goes on with the new data from the next epoch on",
     )
     parser.add_argument(
+        "--devices_changed",
+        choices=["refuse", "continue"],
+        default="refuse",
+        help="what to do with a run with dropout that was trained on other devices or micro-batches "
+        "so far, from which the masks follow (default: refuse)",
+    )
+    parser.add_argument(
+        "--optimizer_lost",
+        choices=["refuse", "continue"],
+        default="refuse",
+        help="what to do where no checkpoint has the optimizer's state any more (default: refuse); "
+        "continue: go on from the newest weights with a fresh optimizer",
+    )
+    parser.add_argument(
+        "--train_minutes",
+        type=float,
+        metavar="M",
+        help="end after M minutes, as after the last step; the same command goes on",
+    )
+    parser.add_argument(
         "--dry_run", action="store_true", help="print what would run, and exit; writes nothing"
     )
     group = parser.add_argument_group("devices")
@@ -87,11 +109,11 @@ def parser() -> TrainerParser:
         help="cut the CPU into N devices, to try several replicas",
     )
     group.add_argument(
-        "--micro_batches",
+        "--micro_batch_tokens",
         type=int,
-        default=1,
-        metavar="M",
-        help="cut each device's share of an update into M parts",
+        metavar="N",
+        help="cut each device's share of an update into parts of at most N tokens a side (default: "
+        "parts that its memory holds); the updates are the same",
     )
     group.add_argument(
         "--deterministic", action="store_true", help="bit-equal results in every run; slower"
@@ -106,32 +128,33 @@ def train() -> None:
     run = _run(args, flags.problem(args))
     run.check_resumable(log)
     keep_freed_memory()
-    if not args.dry_run:
-        check_folder(run.path)
-        from t2t_lite.data.prepare import prepare_corpora
+    if args.dry_run:
+        _start_tensorflow(run, args)
+        from t2t_lite.cli import plan
 
-        # Before TensorFlow runs, for then several processes can share the work.
-        corpora = prepare_corpora(run.problem, log)
-        run = dataclasses.replace(run, data=corpora.record())
-        run.check_data(args.data_changed)
-    workers = start_tensorflow(together=run.hparams.d_model > _NARROW)
+        print(plan.dry_run(run, args))
+        return
+    check_folder(run.path)
+    with locked(run.path, log):
+        _train(run, args)
+    log(f"done; translate with: t2t-decoder --output_dir {run.path} --input FILE")
 
-    import keras
-    import tensorflow as tf
 
+def _train(run, args) -> None:
+    from t2t_lite.data.prepare import prepare_corpora
+
+    # Before TensorFlow runs, for then several processes can share the work.
+    corpora = prepare_corpora(run.problem, log)
+    run = dataclasses.replace(run, data=corpora.record())
+    run.check_data(args.data_changed)
+    before = run.check_resumable(log)
+    workers = _start_tensorflow(run, args)
     from t2t_lite.cli import plan
     from t2t_lite.devices import choose_xla, make_strategy
-
-    if args.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    strategy = make_strategy(args.logical_devices)
-    keras.utils.set_random_seed(args.seed)
-    xla, why = choose_xla(args.xla)
-    if args.dry_run:
-        print(plan.dry_run(run, strategy, args.precision, xla, why, args.micro_batches))
-        return
     from t2t_lite.training.trainer import Trainer
 
+    strategy = make_strategy(args.logical_devices)
+    xla, why = choose_xla(args.xla)
     vocabularies = _vocabularies(run, corpora.train)
     trainer = Trainer(
         run,
@@ -140,22 +163,37 @@ def train() -> None:
         strategy=strategy,
         xla=xla,
         precision=args.precision,
-        micro_batches=args.micro_batches,
+        micro_batch_tokens=args.micro_batch_tokens,
+        before=before and before.hparams,
+        devices_may_change=args.devices_changed == "continue",
+        optimizer_may_be_lost=args.optimizer_lost == "continue",
         workers=workers,
         log=log,
     )
     vocabularies.save(run.path)
     run.save()
     log(plan.start(trainer, strategy, args.precision, xla, why))
-    trainer.train()
-    log(f"done; translate with: t2t-decoder --output_dir {run.path} --input FILE")
+    trainer.train(args.train_minutes)
+
+
+def _start_tensorflow(run, args) -> int:
+    workers = start_tensorflow(together=run.hparams.d_model > _NARROW)
+    import keras
+    import tensorflow as tf
+
+    if args.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    keras.utils.set_random_seed(args.seed)
+    return workers
 
 
 def _run(args, problem):
     """The Run that the flags describe, which may not exist yet."""
     from t2t_lite.run import Run
 
-    for name in ("logical_devices", "micro_batches"):
+    if args.train_minutes is not None and not 0 < args.train_minutes < math.inf:
+        raise UserError(f"--train_minutes={args.train_minutes}: expected more than 0")
+    for name in ("logical_devices", "micro_batch_tokens"):
         if getattr(args, name) is not None and getattr(args, name) < 1:
             raise UserError(f"--{name}={getattr(args, name)}: expected at least 1")
     if not 0 <= args.seed < 2**31:

@@ -11,9 +11,9 @@ _CANDIDATES = 64  # lengths a side that a bucket may end at
 
 @dataclasses.dataclass(frozen=True)
 class Bucket:
-    """The shape of one micro-batch: inputs [B, S], targets [B, T]."""
+    """The shape of one update's batch: inputs [N, S], targets [N, T]."""
 
-    rows: int  # B
+    rows: int  # N
     source_length: int  # S
     target_length: int  # T
 
@@ -22,8 +22,6 @@ def fit_buckets(
     lengths: np.ndarray,
     *,
     batch_tokens: int,
-    replicas: int,
-    micro_batches: int,
     max_length: int,
     num_buckets: int,
 ) -> list[Bucket]:
@@ -34,24 +32,20 @@ def fit_buckets(
 
     Args:
         lengths: int [N, 2], sub-words of source and target of each pair, EOS included.
-        batch_tokens: bound on replicas * micro_batches * rows * max(S, T).
-        replicas: devices that share an update.
-        micro_batches: parts that each device takes its share in, one after the other.
+        batch_tokens: bound on rows * max(S, T).
         max_length: sub-words; longer pairs are not trained on.
         num_buckets: shapes at most.
 
-    Raises UserError where `batch_tokens` is too small for one row of `max_length` in each
-    micro-batch.
+    Raises UserError where `batch_tokens` is too small for one row of `max_length`.
     """
-    slices = replicas * micro_batches
-    if slices * max_length > batch_tokens:
+    if max_length > batch_tokens:
         raise UserError(
-            f"batch_tokens={batch_tokens}: too small for one pair of max_length={max_length} in "
-            f"each of {replicas} replicas x {micro_batches} micro-batches; expected batch_tokens "
-            f"of at least {slices * max_length}, or max_length of at most {batch_tokens // slices}"
+            f"batch_tokens={batch_tokens}: too small for one pair of max_length={max_length}; "
+            f"expected batch_tokens of at least {max_length}, or max_length of at most "
+            f"{batch_tokens}"
         )
     shapes = _least_padding(lengths[(lengths <= max_length).all(axis=1)], max_length, num_buckets)
-    return [Bucket(batch_tokens // (slices * max(s, t)), s, t) for s, t in shapes]
+    return [Bucket(batch_tokens // max(s, t), s, t) for s, t in shapes]
 
 
 def bucket_numbers(buckets: list[Bucket], lengths: np.ndarray) -> np.ndarray:

@@ -1,7 +1,6 @@
-"""The pipeline: prepared pairs -> sub-word ids -> buckets by length -> padded batches [R, M, B, S].
+"""The pipeline: prepared pairs -> sub-word ids -> buckets by length -> padded batches [N, S].
 
-R replicas, M micro-batches, B rows, S source length, T target length. Ids are int32; after EOS a
-row is filled with PAD.
+N rows, S source length, T target length. Ids are int32; after EOS a row is filled with PAD.
 """
 
 import dataclasses
@@ -52,13 +51,15 @@ class Position:
 class Batch:
     """One update's pairs, all of one bucket."""
 
-    inputs: np.ndarray  # int32 [R, M, B, S]
-    targets: np.ndarray  # int32 [R, M, B, T]
+    inputs: np.ndarray  # int32 [N, S]
+    targets: np.ndarray  # int32 [N, T]
     position: Position  # after this batch
 
 
 class TrainingBatches:
     """An endless stream of batches, the same for the same seed, from any position on.
+
+    It knows no devices: which pairs an update takes does not depend on how many share it.
 
     Each epoch takes the pairs in a new order, which mixes all of the corpus, and holds each as
     often as the Mix says, except those longer than `max_length`, which are dropped and counted.
@@ -78,8 +79,6 @@ class TrainingBatches:
         vocabularies: Vocabularies,
         buckets: list[Bucket],
         *,
-        replicas: int,
-        micro_batches: int,
         seed: int,
         max_length: int,
         subword_sampling: float = 0.0,
@@ -88,7 +87,6 @@ class TrainingBatches:
         self.mix = mix
         self.vocabularies = vocabularies
         self.buckets = buckets
-        self.slices = replicas, micro_batches
         self.seed = seed
         self.max_length = max_length
         self.subword_sampling = subword_sampling
@@ -98,18 +96,16 @@ class TrainingBatches:
         start = self.start
         while True:
             for inputs, targets, position in self._epoch(start):
-                shapes = [(*self.slices, -1, array.shape[1]) for array in (inputs, targets)]
-                yield Batch(inputs.reshape(shapes[0]), targets.reshape(shapes[1]), position)
+                yield Batch(inputs, targets, position)
             start = Position(start.epoch + 1)
 
     def _epoch(self, start: Position) -> Iterator[tuple[np.ndarray, np.ndarray, Position]]:
-        """Yields (int32 [R*M*B, S], int32 [R*M*B, T], the position after)."""
+        """Yields (int32 [N, S], int32 [N, T], the position after)."""
         order = self.mix.order(self.seed, start.epoch)
-        rows = np.prod(self.slices)
-        parts = [_PartBatch(rows * bucket.rows, bucket) for bucket in self.buckets]
+        parts = [_PartBatch(bucket) for bucket in self.buckets]
         for part, waiting in zip(parts, start.waiting):
             for places, ids, _ in self._encoded(order, start.epoch, np.array(waiting, int)):
-                # Full ones come only where the buckets hold less than before: on fewer devices.
+                # Full ones come only from a version whose buckets followed from the devices.
                 for _, *batch in part.add(places, *ids):
                     yield *batch, start
         here = dataclasses.replace(start, batches=0)
@@ -155,9 +151,9 @@ def _after(
 class _PartBatch:
     """Rows of one bucket, until there are enough for a batch."""
 
-    def __init__(self, capacity: int, bucket: Bucket):
+    def __init__(self, bucket: Bucket):
         self.widths = bucket.source_length, bucket.target_length
-        self.capacity = capacity
+        self.capacity = bucket.rows
         self.clear()
 
     def clear(self):
@@ -261,7 +257,7 @@ def eval_batches(
         length = rounded_length(max(map(len, rows)))
         if length not in parts:
             rows_each = max(1, batch_tokens // (replicas * length))
-            parts[length] = _PartBatch(replicas * rows_each, Bucket(rows_each, length, length))
+            parts[length] = _PartBatch(Bucket(replicas * rows_each, length, length))
         sides = (np.array([row], np.int32) for row in rows)
         for batch in parts[length].add(np.array([number]), *sides):
             yield cut(*batch)

@@ -48,7 +48,7 @@ class Adam:
         variables: tf.Variables to train. Construct it under the strategy's scope.
 
     Attributes:
-        step: int64 scalar variable, updates done.
+        step: int64 scalar variable, updates done, those that were left out included.
         slots: name -> tf.Variable of all the optimizer's state but `step`.
     """
 
@@ -72,7 +72,8 @@ class Adam:
                 update's formulas change nothing.
 
         Returns:
-            The update's learning rate, float32 scalar, also where it was left out.
+            The update's learning rate, float32 scalar, also where it was left out. `step` stays:
+            it is for the caller to count.
         """
         h = self._hparams
         t = tf.cast(self.step + 1, tf.float32)
@@ -93,5 +94,4 @@ class Adam:
                 epsilon=h.adam_epsilon,
                 grad=tf.where(finite, gradient, 0.0),
             )
-        self.step.assign_add(tf.cast(finite, tf.int64))
         return rate

@@ -3,10 +3,19 @@
 import contextlib
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+
+from t2t_lite.errors import reason
+from t2t_lite.training.memory import peak_memory
+from t2t_lite.training.step import Report
+from t2t_lite.translator import Attention, Evaluation
+
+_SHOWN = 3  # translations of an evaluation
+_PIXELS = 8  # a side, of one weight of an attention
 
 
 class Meter:
@@ -18,17 +27,26 @@ class Meter:
         self._reset()
 
     def _reset(self) -> None:
-        self._reports, self._tokens, self._pauses, self._start = [], 0, 0.0, time.monotonic()
+        self._reports, self._start = [], time.monotonic()
+        self._tokens = self._symbols = self._places = 0
+        self._pauses = self._waits = 0.0
 
     @property
     def is_first(self) -> bool:
         """True at the first update, which is reported alone: it holds the compilation."""
         return not self._reported
 
-    def add(self, report, tokens: int) -> None:
-        """Counts an update: its Report, and the target tokens of its batch."""
+    def add(self, report: Report, inputs: np.ndarray, targets: np.ndarray) -> None:
+        """Counts an update: its Report, and its batch, ids filled with PAD."""
         self._reports.append(report)
-        self._tokens += int(tokens)
+        tokens = np.count_nonzero(targets)
+        self._tokens += tokens
+        self._symbols += tokens + np.count_nonzero(inputs)
+        self._places += inputs.size + targets.size
+
+    def waited(self, seconds: float) -> None:
+        """Counts time in which no batch was there."""
+        self._waits += seconds
 
     @contextlib.contextmanager
     def paused(self):
@@ -38,7 +56,12 @@ class Meter:
         self._pauses += time.monotonic() - start
 
     def report(self) -> dict:
-        """The figures since the last report: loss and nll in nats per target sub-word."""
+        """The figures since the last report.
+
+        loss and nll in nats per target sub-word; gradient_norm of the last update; padding the
+        share of the batches' places that hold no symbol; data_wait_s the seconds in which no batch
+        was there; memory_mib the most that the process has had so far, or the first GPU.
+        """
         smoothed, nll, correct, tokens = np.sum(
             [[float(v) for v in r.loss] for r in self._reports], axis=0
         )
@@ -51,6 +74,10 @@ class Meter:
             "target_tokens": self._tokens,
             "target_tokens_per_s": self._tokens / seconds,
             "steps_per_s": len(self._reports) / seconds,
+            "gradient_norm": float(self._reports[-1].gradient_norm),
+            "padding": 1 - self._symbols / self._places,
+            "data_wait_s": self._waits,
+            "memory_mib": peak_memory() / 2**20,
             "skipped": sum(not bool(r.applied) for r in self._reports),
         }
         self._reported += len(self._reports)
@@ -71,29 +98,81 @@ class Meter:
 
 
 class RunLog:
-    """Appends a JSON line per report to log.jsonl, and the same numbers to TensorBoard."""
+    """Appends a JSON line per report to log.jsonl, and the same to TensorBoard.
 
-    def __init__(self, path: Path):
-        self._path = path
+    What cannot be written, as on a full disk, is said once and left out: no training ends for it.
+
+    Args:
+        path: the run directory.
+        log: is told.
+    """
+
+    def __init__(self, path: Path, log: Callable[[str], object]):
+        self._path, self._log, self._complained = path, log, False
 
     def __enter__(self):
-        self._file = open(self._path / "log.jsonl", "a", encoding="utf-8")
+        self._file = open(self._path / "log.jsonl", "a", encoding="utf-8", buffering=1)
         self._writer = tf.summary.create_file_writer(str(self._path / "tensorboard"))
         return self
 
     def __exit__(self, *_):
-        self._file.close()
-        self._writer.close()
+        for file in self._file, self._writer:
+            with self._or_left_out():
+                file.close()
 
     def write(self, kind: str, step: int, **figures) -> None:
         """Writes figures, such as those of Meter.report, as `kind` ("train", "dev") of a step."""
         entry = {"kind": kind, "step": step, "time": round(time.time(), 1), **figures}
         # NumPy's numbers become Python's.
-        self._file.write(json.dumps(entry, default=lambda number: number.item()) + "\n")
-        self._file.flush()
-        with self._writer.as_default(step):
+        line = json.dumps(entry, default=lambda number: number.item()) + "\n"
+        with self._or_left_out():
+            self._file.write(line)
+        with self._or_left_out(), self._writer.as_default(step):
             for name, value in figures.items():
                 tf.summary.scalar(f"{kind}/{name}", value)
+
+    def show(self, step: int, dev: Evaluation, attention: Attention) -> None:
+        """Puts some translations, and where the decoder looked in one, into TensorBoard."""
+        rows = ["input | output | reference", "--- | --- | ---"]
+        rows += [" | ".join(texts).replace("\n", " ") for texts in samples(dev)]
+        with self._or_left_out(), self._writer.as_default(step):
+            tf.summary.text("dev/samples", "\n".join(rows))
+            tf.summary.image("dev/attention", picture(attention))
+
+    @contextlib.contextmanager
+    def _or_left_out(self):
+        try:
+            yield
+        except (OSError, tf.errors.OpError) as error:
+            if not self._complained:
+                self._log(f"warning: the log of {self._path} is not complete: {reason(error)}")
+            self._complained = True
+
+
+def samples(dev: Evaluation) -> list[tuple[str, str, str]]:
+    """(input, output, reference) of some of the decoded pairs."""
+    places = range(0, len(dev.inputs), max(1, len(dev.inputs) // _SHOWN))[:_SHOWN]
+    return [(dev.inputs[i], dev.outputs[i].text, dev.references[i]) for i in places]
+
+
+def dev_report(title: str, dev: Evaluation) -> str:
+    """The figures on a line, then some translations."""
+    figures = "  ".join(f"{k} {v:,.4g}" for k, v in dev.figures.items() if k != "tokens")
+    lines = [f"{title}: {figures}"]
+    for texts in samples(dev):
+        lines += [f"  {name}: {text}" for name, text in zip(("in ", "out", "ref"), texts)]
+    return "\n".join(lines)
+
+
+def picture(attention: Attention) -> np.ndarray:
+    """The weights as a picture [1, height, width, 1], 0 (white: no weight) to 1 turned round.
+
+    A row of pictures for each layer, one for each head; in each a row for each target sub-word.
+    """
+    layers, heads, rows, columns = attention.weights.shape
+    framed = np.pad(1 - attention.weights, [(0, 0), (0, 0), (0, 1), (0, 1)])  # black lines between
+    grid = framed.transpose(0, 2, 1, 3).reshape(layers * (rows + 1), heads * (columns + 1))
+    return np.kron(grid, np.ones([_PIXELS, _PIXELS]))[None, :, :, None]
 
 
 def duration(seconds: float) -> str:

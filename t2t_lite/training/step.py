@@ -20,11 +20,29 @@ POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixe
 
 
 class Report(NamedTuple):
-    """One update: its loss summed over all replicas, its learning rate, whether it was applied."""
+    """One update.
+
+    Attributes:
+        loss: summed over all replicas.
+        learning_rate: float32 scalar.
+        gradient_norm: float32 scalar, of the gradient of the loss's mean, before it is clipped.
+        applied: bool scalar; False where the loss or the gradient was not finite: nothing but the
+            step, and float16's loss scale, has changed.
+        loss_scale: float32 scalar, float16's, 1 otherwise, that the gradient was computed with.
+    """
 
     loss: Loss
     learning_rate: tf.Tensor
+    gradient_norm: tf.Tensor
     applied: tf.Tensor
+    loss_scale: tf.Tensor
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was not applied, and no lower loss scale will help."""
+        if self.applied:
+            return False
+        return not np.isfinite(self.loss.smoothed) or float(self.loss_scale) <= 1.0
 
 
 class TrainStep:
@@ -40,9 +58,12 @@ class TrainStep:
         xla: whether forward and gradients are compiled by XLA. The all-reduce and Adam stay outside
             it.
 
+    Attributes:
+        micro_batches: M, parts that each replica's share of an update is cut into.
+
     Call arguments:
-        inputs: int32 array [R, M, B, S].
-        targets: int32 array [R, M, B, T].
+        inputs: int32 array [N, S].
+        targets: int32 array [N, T].
 
     Returns:
         Report. Gradients are sums over replicas and micro-batches, divided once by the number of
@@ -57,8 +78,10 @@ class TrainStep:
         *,
         seed=1,
         xla=False,
+        micro_batches=1,
     ):
         self._model, self._hparams, self._strategy, self._seed = model, hparams, strategy, seed
+        self.micro_batches = micro_batches
         self._variables = {variable.path: variable.value for variable in model.trainable_variables}
         self.optimizer = Adam(hparams, self._variables)
         self._scaled = keras.dtype_policies.get(model.dtype_policy).compute_dtype == "float16"
@@ -72,7 +95,7 @@ class TrainStep:
 
     @property
     def step(self) -> int:
-        """Updates done."""
+        """Updates done, those that were not applied included: how many batches were taken."""
         return int(self.optimizer.step.numpy())
 
     def state(self) -> dict[str, tf.Variable]:
@@ -86,44 +109,54 @@ class TrainStep:
 
     def __call__(self, inputs: np.ndarray, targets: np.ndarray) -> Report:
         """One update; see the class."""
-        return self._update(self._hand_out(inputs), self._hand_out(targets))
+        return self._update(self._hand_out(inputs), self._hand_out(targets), tf.constant(True))
+
+    def try_out(self, inputs: np.ndarray, targets: np.ndarray) -> Report:
+        """What an update would do, in the same memory; it changes nothing."""
+        return self._update(self._hand_out(inputs), self._hand_out(targets), tf.constant(False))
 
     def _hand_out(self, array: np.ndarray):
-        """[R, ...] -> each replica's slice, placed on its device."""
+        """[N, ...] -> each replica's [M, B, ...], placed on its device."""
+        parts = cut(array, self._strategy.num_replicas_in_sync, self.micro_batches)
         return self._strategy.experimental_distribute_values_from_function(
-            lambda context: tf.convert_to_tensor(array[context.replica_id_in_sync_group])
+            lambda context: tf.convert_to_tensor(parts[context.replica_id_in_sync_group])
         )
 
-    def _update_all(self, inputs, targets) -> Report:
-        report = self._strategy.run(self._update_replica, args=(inputs, targets))
+    def _update_all(self, inputs, targets, wanted) -> Report:
+        report = self._strategy.run(self._update_replica, args=(inputs, targets, wanted))
         return tf.nest.map_structure(
             lambda value: self._strategy.experimental_local_results(value)[0], report
         )
 
-    def _update_replica(self, inputs, targets) -> Report:
+    def _update_replica(self, inputs, targets, wanted) -> Report:
         context = tf.distribute.get_replica_context()
         seed = tf.stack([tf.cast(self._seed, tf.int32), tf.cast(self.optimizer.step, tf.int32)])
         seed = tf.random.experimental.stateless_fold_in(seed, context.replica_id_in_sync_group)
-        loss, gradients = self.gradients(inputs, targets, seed, self.loss_scale.read_value())
+        scale = self.loss_scale.read_value()
+        loss, gradients = self.gradients(inputs, targets, seed, scale)
         loss, gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [loss, gradients])
-        divisor = loss.tokens * self.loss_scale
+        divisor = loss.tokens * scale
         gradients = [gradient / divisor for gradient in gradients]
-        finite = tf.constant(True)
+        # Of the reduced gradients: every replica takes the same decision, whichever overflowed.
+        norm = tf.linalg.global_norm(gradients)
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(loss.smoothed)
+        if self._hparams.clip_norm:
+            factor = self._hparams.clip_norm / tf.maximum(norm, self._hparams.clip_norm)
+            gradients = [gradient * factor for gradient in gradients]
+        rate = self.optimizer.apply(gradients, finite & wanted)
+        self.optimizer.step.assign_add(tf.cast(wanted, tf.int64))
         if self._scaled:
-            # On the reduced gradients: every replica takes the same decision, whichever overflowed.
-            finite = tf.reduce_all(
-                [tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients]
-            )
-            self._adapt_scale(finite)
-        rate = self.optimizer.apply(gradients, finite)
-        return Report(loss, rate, finite)
+            self._adapt_scale(finite, wanted)
+        return Report(loss, rate, norm, finite, scale)
 
-    def _adapt_scale(self, finite) -> None:
+    def _adapt_scale(self, finite, wanted) -> None:
         good = tf.where(finite, self.good_updates + 1, 0)
         raised = good >= _SCALE_UP_AFTER
         factor = tf.where(finite, tf.where(raised, 2.0, 1.0), 0.5)
+        factor = tf.where(wanted, factor, 1.0)
         self.loss_scale.assign(tf.maximum(1.0, self.loss_scale * factor))
-        self.good_updates.assign(tf.where(raised, tf.zeros_like(good), good))
+        good = tf.where(raised, tf.zeros_like(good), good)
+        self.good_updates.assign(tf.where(wanted, good, self.good_updates))
 
     def _gradients(self, inputs, targets, seed, scale):
         """inputs [M, B, S], targets [M, B, T] -> (Loss, gradients of scale * it), summed over M."""
@@ -145,3 +178,11 @@ class TrainStep:
             loss = loss + more_loss
             gradients = [a + b for a, b in zip(gradients, more_gradients)]
         return loss, gradients
+
+
+def cut(array: np.ndarray, replicas: int, micro_batches: int) -> np.ndarray:
+    """[N, ...] -> [R, M, B, ...], with as few empty rows (PAD) at the end as that takes."""
+    rows = -(-len(array) // (replicas * micro_batches))
+    whole = np.zeros([replicas * micro_batches * rows, *array.shape[1:]], array.dtype)
+    whole[: len(array)] = array
+    return whole.reshape(replicas, micro_batches, rows, *array.shape[1:])

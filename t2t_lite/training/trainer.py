@@ -1,32 +1,31 @@
 """The training loop: batches -> updates -> reports, evaluations, checkpoints; it can be resumed."""
 
-import math
+import json
 import time
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from t2t_lite.checkpoints import (
-    MODEL,
-    arrays,
-    average,
-    model_variables,
-    read_about,
-    write_arrays,
-)
+from t2t_lite.arrays import average, model_variables
+from t2t_lite.checkpoints import MODEL
+from t2t_lite.config import HParams
 from t2t_lite.data.buckets import fit_buckets
 from t2t_lite.data.pipeline import Position, TrainingBatches, sample_lengths
 from t2t_lite.data.prepare import Corpora
+from t2t_lite.data.subword_training import PAD
 from t2t_lite.data.tokenizer import Vocabularies
-from t2t_lite.errors import UserError
+from t2t_lite.errors import Failed, Stopped, UserError, reason
+from t2t_lite.output import replacing
 from t2t_lite.run import Run
-from t2t_lite.training.progress import Meter, RunLog
+from t2t_lite.training.micro_batches import choose_by_estimate, choose_by_trial, fewest
+from t2t_lite.training.optimizer import learning_rate
+from t2t_lite.training.progress import Meter, RunLog, dev_report
 from t2t_lite.training.step import POLICIES, TrainStep
-from t2t_lite.translator import Evaluation, Translator
+from t2t_lite.training.stopping import Standing, StopSignals
+from t2t_lite.translator import Translator
 
 _SAMPLE = 200  # dev pairs that are decoded at an evaluation while training
-_SHOWN = 3  # of them on the screen
 
 
 class Trainer:
@@ -39,7 +38,12 @@ class Trainer:
         strategy: tf.distribute.Strategy.
         xla: whether forward and gradients are compiled by XLA.
         precision: a key of POLICIES.
-        micro_batches: M, parts that each replica's share of an update is cut into.
+        micro_batch_tokens: tokens a side of a micro-batch at most, on each device; None: as many as
+            its memory holds.
+        before: the hparams that the run was trained with so far, if it was.
+        devices_may_change: go on with other dropout masks where devices or micro-batches are not
+            those of the run so far.
+        optimizer_may_be_lost: go on with a fresh optimizer where no checkpoint has its state.
         workers: calls of the model at the same time in evaluations (`runtime.start_tensorflow`).
         log: where progress lines go.
 
@@ -60,31 +64,38 @@ class Trainer:
         strategy: tf.distribute.Strategy,
         xla: bool,
         precision: str = "float32",
-        micro_batches: int = 1,
+        micro_batch_tokens: int | None = None,
+        before: HParams | None = None,
+        devices_may_change: bool = False,
+        optimizer_may_be_lost: bool = False,
         workers: int = 1,
         log: Callable[[str], None] = print,
     ):
         self.run, self.hparams, self.log = run, run.hparams, log
         self._vocabularies = vocabularies
-        self._slices = {"replicas": strategy.num_replicas_in_sync, "micro_batches": micro_batches}
         self._mix = corpora.train
         self.epoch_pairs = len(self._mix)
         self.lengths = sample_lengths(
             self._mix, vocabularies, run.seed, self.hparams.subword_sampling
         )
-        self.buckets = fit_buckets(
-            self.lengths,
-            batch_tokens=self.hparams.batch_tokens,
-            max_length=self.hparams.max_length,
-            num_buckets=self.hparams.num_buckets,
-            **self._slices,
-        )
+        shape = {name: getattr(self.hparams, name) for name in ("batch_tokens", "num_buckets")}
+        self.buckets = fit_buckets(self.lengths, max_length=self.hparams.max_length, **shape)
         with strategy.scope():
             self.model = run.new_model(vocabularies, POLICIES[precision])
             self.step = TrainStep(self.model, self.hparams, strategy, seed=run.seed, xla=xla)
         self._variables = model_variables(self.model)
-        self._position = self._restore()
+        self._checkpoints = run.checkpoints(log)
+        self._position, self._standing, self._devices = Position(), Standing(), {}
+        self._unchecked = None  # (step, batch, report) of the last update
+        stored = self._checkpoints.restore(
+            self._variables, self.step.state(), optimizer_may_be_lost
+        )
+        if stored is not None:
+            self._resume(stored, before or self.hparams)
         self._dev = list(corpora.dev.pairs()) if corpora.dev else []
+        self._set_devices(strategy, precision, micro_batch_tokens, devices_may_change)
+        shortest_first = sorted(self._dev[:20], key=lambda pair: len(pair[0]))
+        self._shown = shortest_first[len(shortest_first) // 2] if self._dev else None
         # One device: copies on others would not follow the training.
         devices = strategy.extended.worker_devices[:1]
         self._workers = workers
@@ -94,100 +105,211 @@ class Trainer:
         # A wrong one is known before any update.
         self._translator.references(self._dev, corpora.dev and corpora.dev.source)
 
-    def _restore(self) -> Position:
-        """Loads the newest checkpoint, if there is one; returns where its data continue."""
-        stored = self.run.checkpoints.restore(self._variables, self.step.state())
-        if stored is None:
-            return Position()
+    def _resume(self, stored: dict[str, Any], before: HParams) -> None:
+        """Takes up what a checkpoint was saved with, and says what is not as it was."""
+        step = self.step.step
         position = Position.from_json(stored["position"] if "position" in stored else stored)
-        if stored.get("data") == self._mix.digest:
-            return position
-        if "data" in stored:
-            epoch, why = position.epoch + 1, "the data have changed since"
-        else:
-            epoch, why = position.epoch, "it was made by a version that took the data otherwise"
-        self.log(f"step {self.step.step:,}: {why}; they are read from epoch {epoch + 1}'s start on")
-        return Position(epoch)
+        if stored.get("data") != self._mix.digest:
+            if "data" in stored:
+                epoch, why = position.epoch + 1, "the data have changed since"
+            else:
+                epoch, why = position.epoch, "it was made by a version that took the data otherwise"
+            self.log(f"step {step:,}: {why}; they are read from epoch {epoch + 1}'s start on")
+            position = Position(epoch)
+        self._position = position
+        self._standing = Standing(**stored.get("dev", {}))
+        self._devices = stored.get("devices", {})
+        was, rate = (float(learning_rate(h, step + 1)) for h in (before, self.hparams))
+        if was != rate:
+            self.log(
+                f"warning: train_steps {before.train_steps:,} -> {self.hparams.train_steps:,} with "
+                f"schedule={self.hparams.schedule}: the learning rate of step {step + 1:,} is "
+                f"{rate:.3g}, and was to be {was:.3g}"
+            )
 
-    def train(self) -> None:
-        """Trains, evaluates and saves up to `train_steps`, then averages the last checkpoints."""
+    def _set_devices(
+        self,
+        strategy: tf.distribute.Strategy,
+        precision: str,
+        micro_batch_tokens: int | None,
+        may_change: bool,
+    ) -> None:
+        """Chooses how updates are cut, and compares the devices with those of the run so far."""
+        before, replicas = self._devices, strategy.num_replicas_in_sync
+        kept = before.get("micro_batches") if before.get("replicas") == replicas else None
+        if micro_batch_tokens:
+            self.step.micro_batches = fewest(self.buckets, replicas, micro_batch_tokens)
+        elif kept:
+            self.step.micro_batches = kept
+        elif tf.config.list_logical_devices("GPU"):
+            choose_by_trial(self.step, self.buckets, replicas, self.log)
+        else:
+            sizes = self.model.count_params(), self._vocabularies.target.size
+            self.step.micro_batches = choose_by_estimate(
+                self.hparams, *sizes, precision, self.buckets, replicas
+            )
+        self._devices = {
+            "replicas": replicas,
+            "micro_batches": self.step.micro_batches,
+            "precision": precision,
+        }
+        changed = {name for name, old in before.items() if old != self._devices[name]}
+        if not changed:
+            return
+        text = ", ".join(f"{name} {before[name]} -> {self._devices[name]}" for name in changed)
         h = self.hparams
-        if self.step.step:
-            self.log(f"resuming at step {self.step.step:,}, epoch {self._position.epoch + 1}")
-        if self.step.step < h.train_steps:
-            with RunLog(self.run.path) as record:
-                try:
-                    self._loop(record)
-                except KeyboardInterrupt:
+        drops = any((h.dropout, h.attention_dropout, h.relu_dropout))
+        if drops and changed - {"precision"} and not may_change:
+            raise UserError(
+                f"{self.run.path} was trained with {text}, and dropout's masks follow from these; "
+                "expected the same, or to go on with other masks: --devices_changed=continue"
+            )
+        self.log(f"since the last start: {text}; the batches are the same")
+
+    def train(self, minutes: float | None = None) -> None:
+        """Trains, evaluates and saves up to `train_steps`, then averages the last checkpoints.
+
+        Args:
+            minutes: after which it ends, if it has not before.
+
+        Raises Stopped, when all is saved, where a signal has asked to stop; Failed where the loss
+        is not finite; OSError where the last checkpoint could not be written.
+        """
+        step, total = self.step.step, self.hparams.train_steps
+        with StopSignals() as signals, RunLog(self.run.path, self.log) as record:
+            if step:
+                epoch = self._position.epoch + 1
+                self.log(f"resuming at step {step:,} of {total:,}, epoch {epoch}")
+                record.write("resumed", step)
+            try:
+                self.log(self._loop(record, signals, minutes))
+            except Stopped as stop:
+                self._save()
+                self._checkpoints.wait()
+                stop.add_note(
+                    f"saved step {self.step.step:,} of {total:,}, the same command resumes"
+                )
+                raise
+            self._checkpoints.wait()
+            with signals.at_once():
+                self._finish(record)
+
+    def _loop(self, record: RunLog, signals: StopSignals, minutes: float | None) -> str:
+        """Trains; returns why it has ended. What it ends with is on its way to the disk."""
+        h, step = self.hparams, self.step.step
+        started = saved_at = time.monotonic()
+        saved, meter, batches = step, Meter(h.train_steps), iter(self._batches())
+        while True:  # `step` updates are done
+            if (
+                self._dev
+                and step % h.eval_steps == 0
+                and self._standing.step < step < h.train_steps
+            ):
+                with meter.paused(), signals.at_once():
+                    self._evaluate(step, record)
+            end = self._end(step, (time.monotonic() - started) / 60, minutes)
+            due = step % h.checkpoint_steps == 0 or end or signals.received
+            if step > saved and (due or time.monotonic() - saved_at >= h.checkpoint_minutes * 60):
+                with meter.paused():
                     self._save()
-                    self.log(
-                        f"interrupted; saved step {self.step.step:,}, the same command resumes"
-                    )
-                    raise
-        else:
-            self.log(f"already at step {self.step.step:,} of {h.train_steps:,}")
-        self._finish()
+                saved, saved_at = step, time.monotonic()
+            if signals.received:
+                raise Stopped(signals.received)
+            if end:
+                return end
+            asked = time.monotonic()
+            batch = next(batches)
+            meter.waited(time.monotonic() - asked)
+            report = self.step(batch.inputs, batch.targets)
+            step += 1
+            self._check()  # the update before, so that a GPU has not to wait for this one's end
+            self._unchecked = step, batch, report
+            self._position = batch.position
+            meter.add(report, batch.inputs, batch.targets)
+            if step % h.report_steps == 0 or step == h.train_steps or meter.is_first:
+                epoch, figures = batch.position.epoch + 1, meter.report()
+                self._check()
+                record.write("train", step, epoch=epoch, dropped=batch.position.dropped, **figures)
+                self.log(meter.line(step, epoch, figures))
 
-    def _loop(self, record: "RunLog") -> None:
-        h = self.hparams
-        batches = TrainingBatches(
+    def _batches(self) -> TrainingBatches:
+        return TrainingBatches(
             self._mix,
             self._vocabularies,
             self.buckets,
             seed=self.run.seed,
-            max_length=h.max_length,
-            subword_sampling=h.subword_sampling,
+            max_length=self.hparams.max_length,
+            subword_sampling=self.hparams.subword_sampling,
             start=self._position,
-            **self._slices,
         )
-        step, saved_at = self.step.step, time.monotonic()
-        meter = Meter(h.train_steps)
-        for batch in batches:
-            meter.add(self.step(batch.inputs, batch.targets), np.count_nonzero(batch.targets))
-            step += 1
-            self._position = batch.position
-            epoch = batch.position.epoch + 1
-            last = step == h.train_steps
-            if step % h.report_steps == 0 or last or meter.is_first:
-                figures = meter.report()
-                record.write("train", step, epoch=epoch, dropped=batch.position.dropped, **figures)
-                self.log(meter.line(step, epoch, figures))
-                if not math.isfinite(figures["loss"]):
-                    raise UserError(
-                        f"the loss is {figures['loss']} at step {step}; "
-                        "try a lower learning rate: --set learning_rate="
-                    )
-            minutes = (time.monotonic() - saved_at) / 60
-            if last or step % h.checkpoint_steps == 0 or minutes >= h.checkpoint_minutes:
-                with meter.paused():
-                    self._save()
-                saved_at = time.monotonic()
-            if self._dev and step % h.eval_steps == 0 and not last:
-                with meter.paused():
-                    self._evaluate(step, record)
-            if last:
-                return
+
+    def _end(self, step: int, elapsed: float, minutes: float | None) -> str | None:
+        """Why training ends after `step`, if it does."""
+        h, standing = self.hparams, self._standing
+        if step >= h.train_steps:
+            return f"trained {step:,} of {h.train_steps:,} steps"
+        if h.patience and standing.since_best >= h.patience:
+            return (
+                f"stopped at step {step:,} of {h.train_steps:,}: {standing.figure} has not been "
+                f"better than {standing.best:.4g} in the last {h.patience} evaluations"
+            )
+        if minutes is not None and elapsed >= minutes:
+            return f"stopped at step {step:,} of {h.train_steps:,}, after {minutes:g} minutes"
+        return None
+
+    def _check(self) -> None:
+        """Raises Failed where the last update was not finite, and keeps its batch."""
+        if not self._unchecked or not self._unchecked[-1].failed:
+            self._unchecked = None
+            return
+        step, batch, report = self._unchecked
+        file = self.run.path / f"not_finite.step-{step:08d}.jsonl"
+        sides = self._vocabularies.source, self._vocabularies.target
+        with replacing(file) as output:
+            for ids in zip(batch.inputs, batch.targets):
+                if ids[0][0] != PAD:
+                    texts = [side.decode_lines([row])[0] for side, row in zip(sides, ids)]
+                    output.write(json.dumps(texts, ensure_ascii=False) + "\n")
+        raise Failed(
+            f"step {step:,}: loss {float(report.loss.smoothed / report.loss.tokens):.4g}, gradient "
+            f"norm {float(report.gradient_norm):.4g}: not finite. The update was not applied and "
+            f"nothing saved since; its batch is in {file}. Train anew with a lower learning_rate, "
+            "a longer warmup_steps, or clip_norm"
+        )
 
     def _save(self) -> None:
-        position = {"data": self._mix.digest, "position": self._position.to_json()}
-        self.run.checkpoints.save(self.step.step, self._variables, self.step.state(), position)
+        """Begins to write a checkpoint; if the one before could not be written, that is said."""
+        self._check()
+        try:
+            self._checkpoints.wait()
+        except OSError as error:
+            self.log(f"warning: the last checkpoint was not written: {reason(error)}")
+        about = {
+            "data": self._mix.digest,
+            "position": self._position.to_json(),
+            "devices": self._devices,
+            "dev": self._standing.to_json(),
+        }
+        self._checkpoints.save(self.step.step, self._variables, self.step.state(), about)
 
-    def _evaluate(self, step: int, record: "RunLog") -> None:
+    def _evaluate(self, step: int, record: RunLog) -> None:
+        self._check()
         dev = self._translator.evaluate(self._dev, sample=_SAMPLE)
         record.write("dev", step, **dev.figures)
-        self.log(_report(f"dev at step {step:,}", dev))
-        best, value = self._best(), dev.figures[dev.main]
-        if best is None or value > best:
-            about = {"step": step, "figure": dev.main, "value": value}
-            write_arrays(self.run.best, arrays(self._variables), about)
+        record.show(step, dev, self._translator.attention(*self._shown))
+        self.log(dev_report(f"dev at step {step:,}", dev))
+        figure = "loss" if self.hparams.best_by == "loss" or not dev.main else dev.main
+        value = dev.figures[figure]
+        self._standing = self._standing.after(step, figure, value)
+        try:
+            self.run.best_weights.add(step, figure, value, self._variables)
+        except OSError as error:
+            self.log(f"warning: the best weights were not written: {reason(error)}")
 
-    def _best(self) -> float | None:
-        return read_about(self.run.best)["value"] if self.run.best.is_file() else None
-
-    def _finish(self) -> None:
+    def _finish(self, record: RunLog) -> None:
         """Averages the last checkpoints (section 6.1), evaluates the mean on the whole dev set."""
         wanted = max(1, self.hparams.average_checkpoints)
-        paths = [path / MODEL for path in self.run.checkpoints.steps()[-wanted:]]
+        paths = [path / MODEL for path in self._checkpoints.steps()[-wanted:]]
         average(paths, self.run.averaged)
         first, last = (path.parent.name[5:] for path in (paths[0], paths[-1]))
         self.log(f"averaged {len(paths)} checkpoints, steps {first} to {last}")
@@ -195,16 +317,5 @@ class Trainer:
             dev = self.run.translator(weights=self.run.averaged, workers=self._workers).evaluate(
                 self._dev
             )
-            with RunLog(self.run.path) as record:
-                record.write("dev_final", self.step.step, **dev.figures)
-            self.log(_report("dev, whole, averaged", dev))
-
-
-def _report(title: str, dev: Evaluation) -> str:
-    """The figures on a line, then some translations."""
-    figures = "  ".join(f"{k} {v:,.4g}" for k, v in dev.figures.items() if k != "tokens")
-    lines = [f"{title}: {figures}"]
-    for i in range(0, len(dev.inputs), max(1, len(dev.inputs) // _SHOWN))[:_SHOWN]:
-        output = dev.outputs[i].text
-        lines += [f"  in:  {dev.inputs[i]}", f"  out: {output}", f"  ref: {dev.references[i]}"]
-    return "\n".join(lines)
+            record.write("dev_final", self.step.step, **dev.figures)
+            self.log(dev_report("dev, whole, averaged", dev))

@@ -5,7 +5,8 @@ import pytest
 from safetensors.numpy import load_file
 from untrained import untrained_run
 
-from t2t_lite.checkpoints import MODEL, read_about, write_arrays
+from t2t_lite.arrays import read_about, write_arrays
+from t2t_lite.checkpoints import MODEL
 from t2t_lite.cli import avg_all
 
 

@@ -25,22 +25,16 @@ def padded_tokens(lengths, buckets) -> int:
     return total
 
 
-@pytest.mark.parametrize("replicas, micro_batches", [(1, 1), (2, 3)])
 @pytest.mark.parametrize("num_buckets", [1, 2, 16])
-def test_contract(replicas, micro_batches, num_buckets):
+def test_contract(num_buckets):
     lengths = lengths_like_text()
-    slices = dict(replicas=replicas, micro_batches=micro_batches)
-    buckets = fit_buckets(
-        lengths, batch_tokens=4096, max_length=100, num_buckets=num_buckets, **slices
-    )
+    buckets = fit_buckets(lengths, batch_tokens=4096, max_length=100, num_buckets=num_buckets)
     assert 1 <= len(buckets) <= num_buckets
     assert (buckets[-1].source_length, buckets[-1].target_length) == (100, 100)
     for bucket in buckets:
         longest = max(bucket.source_length, bucket.target_length)
-        assert replicas * micro_batches * bucket.rows * longest <= 4096
-        assert (
-            replicas * micro_batches * (bucket.rows + 1) * longest > 4096
-        )  # not a row could be added
+        assert bucket.rows * longest <= 4096
+        assert (bucket.rows + 1) * longest > 4096  # not a row could be added
     for smaller, larger in itertools.pairwise(buckets):
         assert (
             smaller.source_length <= larger.source_length
@@ -50,7 +44,7 @@ def test_contract(replicas, micro_batches, num_buckets):
 
 def test_little_padding():
     lengths = lengths_like_text().clip(max=100)
-    shape = dict(batch_tokens=4096, replicas=1, micro_batches=1, max_length=100)
+    shape = dict(batch_tokens=4096, max_length=100)
     fitted = [fit_buckets(lengths, num_buckets=count, **shape) for count in (1, 4, 16)]
     padding = [1 - lengths.sum() / padded_tokens(lengths, buckets) for buckets in fitted]
     assert padding[0] > padding[1] > padding[2]
@@ -67,15 +61,13 @@ def test_least_padding_by_brute_force():
             for first, second in itertools.product(shapes, repeat=2)
             if first[0] <= second[0] and first[1] <= second[1]
         )
-        found = fit_buckets(
-            lengths, batch_tokens=100, replicas=1, micro_batches=1, max_length=7, num_buckets=3
-        )
+        found = fit_buckets(lengths, batch_tokens=100, max_length=7, num_buckets=3)
         assert padded_tokens(lengths, found) == best
 
 
 def test_long_pairs_do_not_count():
     lengths = lengths_like_text(500)
-    options = dict(batch_tokens=4096, replicas=1, micro_batches=1, max_length=60, num_buckets=4)
+    options = dict(batch_tokens=4096, max_length=60, num_buckets=4)
     kept = lengths[(lengths <= 60).all(axis=1)]
     long = np.array([[61, 3], [3, 1000]])
     assert fit_buckets(np.concatenate([kept, long]), **options) == fit_buckets(kept, **options)
@@ -89,15 +81,8 @@ def test_candidates_end_at_max_length():
 
 def test_batch_too_small():
     with pytest.raises(UserError) as error:
-        fit_buckets(
-            lengths_like_text(),
-            batch_tokens=1000,
-            replicas=2,
-            micro_batches=3,
-            max_length=256,
-            num_buckets=4,
-        )
-    for part in ("batch_tokens=1000", "max_length=256", "at least 1536", "at most 166"):
+        fit_buckets(lengths_like_text(), batch_tokens=200, max_length=256, num_buckets=4)
+    for part in ("batch_tokens=200", "max_length=256", "at least 256", "at most 200"):
         assert part in str(error.value)
     assert "\n" not in str(error.value)
 

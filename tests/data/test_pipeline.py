@@ -29,12 +29,11 @@ def mix(corpus, tmp_path):
 
 @pytest.fixture
 def batches(mix, vocabularies):
-    """Makes TrainingBatches with 2 replicas and 3 micro-batches."""
+    """Makes TrainingBatches."""
     lengths = sample_lengths(mix, vocabularies, seed=1)
-    shape = dict(replicas=2, micro_batches=3, max_length=MAX_LENGTH)
-    buckets = fit_buckets(lengths, batch_tokens=1800, num_buckets=6, **shape)
+    buckets = fit_buckets(lengths, batch_tokens=1800, max_length=MAX_LENGTH, num_buckets=6)
     return lambda seed=1, **options: TrainingBatches(
-        mix, vocabularies, buckets, seed=seed, **shape, **options
+        mix, vocabularies, buckets, seed=seed, max_length=MAX_LENGTH, **options
     )
 
 
@@ -45,8 +44,8 @@ def epoch_of(stream, epoch=0):
 
 def rows(batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """The batch's pairs without padding and without empty rows."""
-    flat = [array.reshape(-1, array.shape[-1]) for array in (batch.inputs, batch.targets)]
-    pairs = [tuple(tuple(int(i) for i in row if i != PAD) for row in pair) for pair in zip(*flat)]
+    both = zip(batch.inputs, batch.targets)
+    pairs = [tuple(tuple(int(i) for i in row if i != PAD) for row in pair) for pair in both]
     return [pair for pair in pairs if any(pair)]
 
 
@@ -92,13 +91,12 @@ def test_batches_are_as_the_buckets_say(batches):
     partly_filled = 0
     for batch in epoch:
         assert batch.inputs.dtype == batch.targets.dtype == np.int32
-        replicas, micro_batches, size, source_length = batch.inputs.shape
-        assert (replicas, micro_batches) == (2, 3)
-        assert batch.targets.shape[:3] == batch.inputs.shape[:3]
-        assert (size, source_length, batch.targets.shape[3]) in shapes
-        assert batch.inputs[..., 0].size * max(source_length, batch.targets.shape[3]) <= 1800
+        size, source_length = batch.inputs.shape
+        assert len(batch.targets) == size
+        assert (size, source_length, batch.targets.shape[1]) in shapes
+        assert size * max(source_length, batch.targets.shape[1]) <= 1800
         pairs = rows(batch)
-        partly_filled += len(pairs) < batch.inputs[..., 0].size
+        partly_filled += len(pairs) < size
         for array in (batch.inputs, batch.targets):
             assert (np.count_nonzero(array == EOS, axis=-1) == (array[..., 0] != PAD)).all()
             assert (
@@ -153,17 +151,17 @@ def test_positions_of_before(batches):
 def test_a_position_is_small(batches):
     stream = batches()
     held = [sum(map(len, b.position.waiting)) for b in epoch_of(stream)]
-    assert 0 < max(held) < sum(2 * 3 * bucket.rows for bucket in stream.buckets)
+    assert 0 < max(held) < sum(bucket.rows for bucket in stream.buckets)
 
 
-def test_fewer_devices_go_on(batches, mix, vocabularies, sentences):
-    """Buckets that hold fewer rows than wait: none of the epoch's pairs is lost."""
+def test_positions_of_larger_buckets(batches, mix, vocabularies, sentences):
+    """Of a version whose buckets followed from the devices: none of the epoch's pairs is lost."""
     stream = batches()
     whole = epoch_of(stream)
     place = len(whole) // 2
     smaller = [dataclasses.replace(bucket, rows=1) for bucket in stream.buckets]
-    shape = dict(replicas=1, micro_batches=1, max_length=MAX_LENGTH)
-    rest = TrainingBatches(mix, vocabularies, smaller, seed=1, start=whole[place].position, **shape)
+    options = dict(max_length=MAX_LENGTH, start=whole[place].position)
+    rest = TrainingBatches(mix, vocabularies, smaller, seed=1, **options)
     found = Counter(pair for batch in whole[: place + 1] for pair in rows(batch))
     found += Counter(pair for batch in epoch_of(rest) for pair in rows(batch))
     short = [p for p in encoded(sentences, vocabularies) if max(map(len, p)) <= MAX_LENGTH]
@@ -178,10 +176,9 @@ def test_a_sorted_corpus_is_mixed(tmp_path, vocabularies):
         for n in range(size)
     )
     mix = Mix([write_corpus(Generated(lambda: pairs, "sorted"), tmp_path, "sorted")], [1.0])
-    shape = dict(replicas=1, micro_batches=1, max_length=64)
     lengths = sample_lengths(mix, vocabularies, seed=1, limit=5000)
-    buckets = fit_buckets(lengths, batch_tokens=1024, num_buckets=6, **shape)
-    stream = TrainingBatches(mix, vocabularies, buckets, seed=1, **shape)
+    buckets = fit_buckets(lengths, batch_tokens=1024, max_length=64, num_buckets=6)
+    stream = TrainingBatches(mix, vocabularies, buckets, seed=1, max_length=64)
     found = [pair for batch in itertools.islice(stream, 100) for pair in rows(batch)]
     texts = vocabularies.source.decode_lines([source for source, _ in found])
     drawn = Counter(text[0] for text in texts)
@@ -195,11 +192,10 @@ def test_a_sorted_corpus_is_mixed(tmp_path, vocabularies):
 
 
 def test_all_pairs_too_long(mix, vocabularies):
-    shape = dict(replicas=1, micro_batches=1, max_length=3)
     lengths = sample_lengths(mix, vocabularies, seed=1)
-    buckets = fit_buckets(lengths, batch_tokens=30, num_buckets=2, **shape)
+    buckets = fit_buckets(lengths, batch_tokens=30, max_length=3, num_buckets=2)
     with pytest.raises(UserError, match="all 500 pairs are longer than max_length=3"):
-        next(iter(TrainingBatches(mix, vocabularies, buckets, seed=1, **shape)))
+        next(iter(TrainingBatches(mix, vocabularies, buckets, seed=1, max_length=3)))
 
 
 @pytest.mark.parametrize("replicas", [1, 2])

@@ -2,8 +2,7 @@
 
 Also float16, dropout and traces.
 
-The two devices are logical ones of the CPU, see the tests' conftest.py. Batches are [R, M, B, S]:
-replicas, micro-batches of each, rows, symbols.
+The two devices are logical ones of the CPU, see the tests' conftest.py.
 """
 
 import functools
@@ -18,9 +17,9 @@ from layer_checks import operations, product_types, randomise
 from t2t_lite.config import HParams
 from t2t_lite.devices import choose_xla, make_strategy
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.training.step import POLICIES, TrainStep
+from t2t_lite.training.step import POLICIES, TrainStep, cut
 
-N, S, T, V = 8, 7, 6, 20  # N: rows of the whole batch, R * M * B
+N, S, T, V = 8, 7, 6, 20  # N: rows of the whole batch
 HPARAMS = HParams(
     num_encoder_layers=1, num_decoder_layers=1, d_model=16, d_ff=24, num_heads=2, d_k=8, d_v=8,
     dropout=0.0, schedule="constant", learning_rate=1e-3, warmup_steps=0,
@@ -41,19 +40,14 @@ def batch(seed):
     return sides
 
 
-def cut(array, replicas, micro_batches):
-    """[N, S] -> [R, M, B, S]."""
-    return array.reshape(replicas, micro_batches, -1, array.shape[-1])
-
-
-def new_step(replicas=1, *, xla=False, precision="float32", hparams=HPARAMS, seed=1):
+def new_step(replicas=1, *, precision="float32", hparams=HPARAMS, **options):
     """-> (model, step, strategy)."""
     strategy = make_strategy(replicas)
     with strategy.scope():
         model = randomise(
             Transformer(hparams, V, V, shared=True, dtype=POLICIES[precision], name="transformer")
         )
-        return model, TrainStep(model, hparams, strategy, seed=seed, xla=xla), strategy
+        return model, TrainStep(model, hparams, strategy, **options), strategy
 
 
 def copies(strategy, variable):
@@ -62,11 +56,11 @@ def copies(strategy, variable):
 
 
 def everything(strategy, model, step):
-    """{name: [value on each replica]} of all that an update may change, but not the loss scale."""
+    """{name: [value on each replica]} of all that only an update that is applied changes."""
     slots = {
         name: value
         for name, value in step.state().items()
-        if name not in ("loss_scale", "good_updates")
+        if name not in ("step", "loss_scale", "good_updates")
     }
     weights = {variable.path: variable.value for variable in model.variables}
     return {name: copies(strategy, variable) for name, variable in {**weights, **slots}.items()}
@@ -97,14 +91,14 @@ def record_gradients(model, step, strategy):
 
 def train(replicas, micro_batches, xla=False, updates=20, spoil=None) -> Trained:
     """Trains on batches of unequal token counts; `spoil`, a function of the step, breaks it."""
-    model, step, strategy = new_step(replicas, xla=xla)
+    model, step, strategy = new_step(replicas, xla=xla, micro_batches=micro_batches)
     reduced = record_gradients(model, step, strategy)
     if spoil:
         spoil(step)
     losses = []
     for update in range(updates):
         inputs, targets = batch(update % 4)
-        report = step(cut(inputs, replicas, micro_batches), cut(targets, replicas, micro_batches))
+        report = step(inputs, targets)
         assert report.applied and (spoil or report.loss.tokens == np.count_nonzero(targets))
         losses.append(float(report.loss.smoothed / report.loss.tokens))
         if update == 0:
@@ -162,8 +156,8 @@ def test_the_loss_falls():
     [
         (2, 2, False),
         *(
-            pytest.param(*cut, marks=pytest.mark.thorough)
-            for cut in ((1, 2, False), (1, 4, False), (2, 1, False), (2, 2, True))
+            pytest.param(*how, marks=pytest.mark.thorough)
+            for how in ((1, 2, False), (1, 3, False), (2, 1, False), (2, 2, True))
         ),
     ],
 )
@@ -228,7 +222,7 @@ def must_compile(step, strategy):
         strategy.experimental_distribute_values_from_function(lambda _, side=side: side)
         for side in slices()[:2]
     ]
-    graph = step._update.get_concrete_function(*shares).graph.as_graph_def()
+    graph = step._update.get_concrete_function(*shares, tf.constant(True)).graph.as_graph_def()
     called = {
         node.attr["f"].func.name for node in graph.node if node.op.endswith("PartitionedCall")
     }
@@ -264,28 +258,27 @@ def test_float16_overflow_on_the_second_replica_alone_changes_nothing_on_either(
     model, step, strategy = new_step(2, precision="float16")
     assert step.loss_scale.numpy() == 2.0**15
     step.loss_scale.assign(2.0**12)
-    inputs, targets = (np.full((2, 1, 8, length), 5, np.int32) for length in (S, T))
-    targets[0] = 0
-    targets[0, 0, 0, 0] = (
-        5  # the first replica has one symbol, the second 48, whose gradients add up
-    )
+    inputs, targets = (np.full((16, length), 5, np.int32) for length in (S, T))
+    targets[:8] = 0
+    targets[0, 0] = 5  # the first replica has one symbol, the second 48, whose gradients add up
     for replica, finite in enumerate((True, False)):
-        arguments = (tf.constant(side[replica]) for side in (inputs, targets))
+        arguments = (tf.constant(cut(side, 2, 1)[replica]) for side in (inputs, targets))
         _, gradients = step.gradients(*arguments, tf.constant([1, 0]), step.loss_scale.read_value())
         assert all(np.all(np.isfinite(gradient)) for gradient in gradients) == finite
 
     before, scale = everything(strategy, model, step), 2.0**12
-    for _ in range(20):
+    for number in range(1, 20):
         report = step(inputs, targets)
         if report.applied:
             break
+        assert not report.failed and report.loss_scale == scale
         scale /= 2
         assert copies(strategy, step.loss_scale) == [scale, scale]
-        assert step.step == 0
+        assert step.step == number  # it counts batches, applied or not
         for name, now in everything(strategy, model, step).items():
             for old, new in zip(before[name], now):
                 np.testing.assert_array_equal(new, old, err_msg=name)
-    assert report.applied and scale < 2.0**12 and step.step == 1
+    assert report.applied and scale < 2.0**12 and step.step == number
     assert copies(strategy, step.loss_scale) == [scale, scale]
     assert copies(strategy, step.good_updates) == [1, 1]
     for name, (first, second) in everything(strategy, model, step).items():
@@ -297,7 +290,7 @@ def test_float16_scale_doubles_after_many_good_updates():
     _, step, _ = new_step(precision="float16")
     step.loss_scale.assign(4.0)
     step.good_updates.assign(1998)
-    inputs, targets = (cut(side, 1, 1) for side in batch(0))
+    inputs, targets = batch(0)
     for scale, good in ((4.0, 1999), (8.0, 0), (8.0, 1)):
         assert step(inputs, targets).applied
         assert (step.loss_scale.numpy(), step.good_updates.numpy()) == (scale, good)
@@ -307,7 +300,7 @@ def test_float16_gradients_are_those_of_float32_without_the_scale():
     model, step, strategy = new_step(precision="float16")
     reduced = record_gradients(model, step, strategy)
     step.loss_scale.assign(64.0)
-    assert step(*(cut(side, 1, 1) for side in batch(0))).applied
+    assert step(*batch(0)).applied
     assert (
         gradient_difference([gradient.numpy() for gradient in reduced], one_device().gradients)
         < 0.05
@@ -329,10 +322,8 @@ def test_each_replica_and_step_has_its_own_dropout():
         return loss, gradients
 
     step.gradients = record
-    step.optimizer.apply = lambda gradients, finite: step.optimizer.step.assign_add(
-        1
-    )  # the weights stay
-    inputs, targets = (np.stack([cut(side, 1, 1)[0]] * 2) for side in batch(0))  # the same on both
+    step.optimizer.apply = lambda gradients, finite: tf.constant(0.0)  # the weights stay
+    inputs, targets = (np.concatenate([side] * 2) for side in batch(0))  # the same on both
     losses = []
     for update in (0, 1, 0):
         step.optimizer.step.assign(update)
@@ -363,10 +354,7 @@ def test_each_micro_batch_has_its_own_dropout():
 def test_the_same_seed_gives_the_same_losses():
     def losses(seed):
         _, step, _ = new_step(hparams=DROPPING, seed=seed)
-        return [
-            float(step(*(cut(side, 1, 1) for side in batch(update))).loss.smoothed)
-            for update in range(4)
-        ]
+        return [float(step(*batch(update)).loss.smoothed) for update in range(4)]
 
     first = losses(1)
     assert losses(1) == first
@@ -377,16 +365,14 @@ def test_shapes_share_a_trace():
     """Buckets differ in rows and lengths: the second shape makes the trace for all."""
     _, step, _ = new_step()
     for rows, source, target in ((4, 5, 6), (2, 8, 7), (1, 3, 9), (3, 9, 2)):
-        report = step(
-            np.full((1, 1, rows, source), 3, np.int32), np.full((1, 1, rows, target), 4, np.int32)
-        )
+        report = step(np.full((rows, source), 3, np.int32), np.full((rows, target), 4, np.int32))
         assert report.loss.tokens == rows * target
     assert step._update.experimental_get_tracing_count() == 2
 
 
 def test_report():
     _, step, _ = new_step(hparams=HPARAMS.replace(warmup_steps=4))
-    inputs, targets = (cut(side, 1, 1) for side in batch(0))
+    inputs, targets = batch(0)
     reports = [step(inputs, targets) for _ in range(5)]
     np.testing.assert_allclose(
         [r.learning_rate for r in reports], np.array([0.25, 0.5, 0.75, 1, 1]) * 1e-3, rtol=1e-6
@@ -394,3 +380,52 @@ def test_report():
     assert {float(r.loss.tokens) for r in reports} == {np.count_nonzero(targets)}
     assert all(0 <= r.loss.correct <= r.loss.tokens and r.loss.nll > 0 for r in reports)
     assert step.step == 5
+
+
+def test_trying_out_changes_nothing():
+    model, step, strategy = new_step(precision="float16", hparams=DROPPING)
+    inputs, targets = batch(0)
+    before = everything(strategy, model, step), step.loss_scale.numpy(), step.step
+    for _ in range(2):
+        assert step.try_out(inputs, targets).loss.tokens == np.count_nonzero(targets)
+    after = everything(strategy, model, step), step.loss_scale.numpy(), step.step
+    assert before[1:] == after[1:]
+    for name, values in before[0].items():
+        np.testing.assert_array_equal(after[0][name], values, err_msg=name)
+    assert step(inputs, targets) and step._update.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_what_is_not_finite_changes_nothing(precision):
+    model, step, strategy = new_step(precision=precision)
+    inputs, targets = batch(0)
+    assert not step(inputs, targets).failed
+    bias = model.variables[0].value
+    bias.assign(tf.fill(bias.shape, np.nan))
+    before = everything(strategy, model, step)
+    report = step(inputs, targets)
+    assert report.failed and not report.applied and step.step == 2
+    for name, values in everything(strategy, model, step).items():
+        np.testing.assert_array_equal(values, before[name], err_msg=name)
+
+
+def test_clipping_by_norm():
+    _, free, _ = new_step()
+    norm = float(free(*batch(0)).gradient_norm)
+    plain = np.sqrt(sum(np.sum(np.square(g)) for g in one_device().gradients))
+    assert norm == pytest.approx(plain, rel=1e-5)
+    for bound, length in ((norm / 4, norm / 4), (norm * 4, norm)):
+        model, step, strategy = new_step(hparams=HPARAMS.replace(clip_norm=bound))
+        given = record_gradients(model, step, strategy)
+        assert float(step(*batch(0)).gradient_norm) == pytest.approx(norm, rel=1e-5)
+        clipped = np.sqrt(sum(np.sum(np.square(gradient)) for gradient in given))
+        assert clipped == pytest.approx(length, rel=1e-5)
+
+
+@pytest.mark.parametrize("replicas, micro_batches, rows", [(1, 1, 8), (2, 3, 2), (3, 3, 1)])
+def test_cut_pads_with_empty_rows(replicas, micro_batches, rows):
+    inputs, _ = batch(0)
+    parts = cut(inputs, replicas, micro_batches)
+    assert parts.shape == (replicas, micro_batches, rows, S)
+    np.testing.assert_array_equal(parts.reshape(-1, S)[:N], inputs)
+    assert not parts.reshape(-1, S)[N:].any()

@@ -1,0 +1,202 @@
+"""Files of named arrays (safetensors): weights, and the state of a training.
+
+Whole or not at all, on the disk before they have their name, and damage is noticed: beside the
+arrays stands JSON that says what they are, with a checksum.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:  # commands look for weights before they start TensorFlow, as `runtime` does
+    import tensorflow as tf
+
+_KINDS = {"F16", "F32", "F64", "I32", "I64"}  # safetensors' names of what may stand in a file
+# Parts of variable paths in checkpoints of before, and what they are called now.
+_RENAMED = {
+    "memory_attention": "cross_attention",
+    "memory_attention_residual": "cross_attention_residual",
+}
+
+
+class DamagedFile(UserError):
+    """A file of arrays that is missing, cut off, or not as it was written."""
+
+
+def model_variables(model) -> dict[str, tf.Variable]:
+    """Every variable of a Keras model, by path below the model's own name."""
+    return {variable.path.partition("/")[2]: variable.value for variable in model.variables}
+
+
+def arrays(variables: Mapping[str, tf.Variable]) -> dict[str, np.ndarray]:
+    """The variables' values."""
+    return {name: np.asarray(variable.numpy(), order="C") for name, variable in variables.items()}
+
+
+def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None:
+    """Writes a safetensors file, whole or not at all; `about` is JSON beside the arrays.
+
+    It is on the disk when this returns. Raises OSError where the disk is full, or the file cannot
+    be written for another reason.
+    """
+    about = about | {"crc32": _checksum(values)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    partial.unlink(missing_ok=True)  # a link would be followed
+    try:
+        partial.touch()
+        mode = partial.stat().st_mode  # safetensors makes a file that only its owner may read
+        save_file(values, partial, metadata={"about": json.dumps(about)})
+        partial.chmod(mode)
+        to_disk(partial)
+        os.replace(partial, path)
+        to_disk(path.parent)
+    except SafetensorError as error:
+        partial.unlink(missing_ok=True)
+        if not (found := re.search(r"os error (\d+)", str(error))):
+            raise
+        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
+
+
+def to_disk(path: Path) -> None:
+    """Waits until a file's content, or a folder's names, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError) if path.is_dir() else contextlib.nullcontext():
+            os.fsync(descriptor)  # of a folder not everywhere
+    finally:
+        os.close(descriptor)
+
+
+def _checksum(values: dict[str, np.ndarray]) -> int:
+    found = 0
+    for name in sorted(values):
+        found = zlib.crc32(np.ascontiguousarray(values[name]).data.cast("B"), found)
+    return found
+
+
+def read_about(path: Path) -> dict:
+    """What `write_arrays` stored beside the arrays."""
+    return _about(path, _open(path))
+
+
+def check_size(path: Path, h: HParams) -> None:
+    """Raises UserError where a file cannot hold as many weights as a model would have.
+
+    So that no model is made of sizes that no memory can hold.
+    """
+    layer = 2 * h.d_model * (h.num_heads * (h.d_k + h.d_v) + h.d_ff)
+    weights = (h.num_encoder_layers + h.num_decoder_layers) * layer
+    if h.positions == "learned":
+        weights += h.max_positions * h.d_model
+    if path.is_file() and (size := path.stat().st_size) < weights:
+        raise UserError(
+            f"{path}: not this model's checkpoint; {size:,} bytes cannot be the model's "
+            f"{weights:,} weights"
+        )
+
+
+def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
+    """Assigns a file's arrays to the variables of the same names, or of what those are called now.
+
+    Returns what was stored beside them. Raises UserError, before it assigns any, unless names and
+    shapes are exactly the variables'.
+    """
+    file = _open(path)
+    stored, about = _names(file), _about(path, file)
+    if stored.keys() != variables.keys():
+        missing = sorted(variables.keys() - stored.keys())
+        extra = sorted(stored.keys() - variables.keys())
+        raise UserError(
+            f"{path}: not this model's checkpoint; missing {missing[:3]}, unexpected {extra[:3]}"
+        )
+    for name, variable in variables.items():
+        shape, expected = _shape(path, file, stored[name]), tuple(variable.shape)
+        if shape != expected:
+            raise UserError(f"{path}: {name} has shape {shape}; expected {expected}")
+    values = {name: file.get_tensor(name) for name in file.keys()}
+    if about.get("crc32", _checksum(values)) != _checksum(values):
+        raise DamagedFile(f"{path}: damaged: not as it was written")
+    for name, variable in variables.items():
+        variable.assign(values[stored[name]])
+    return about
+
+
+def average(paths: Sequence[Path], output: Path) -> None:
+    """Writes the mean of several models' weights (section 6.1), reading an array at a time.
+
+    Raises UserError where their names or shapes differ.
+    """
+    files = [_open(path) for path in paths]
+    names = [_names(file) for file in files]
+    shapes = [
+        {name: _shape(path, file, stored[name]) for name in stored}
+        for path, file, stored in zip(paths, files, names, strict=True)
+    ]
+    for path, found in zip(paths, shapes):
+        for name in [*shapes[0], *found]:
+            if found.get(name) != shapes[0].get(name):
+                raise UserError(
+                    f"{path}: {name} is not as in {paths[0]}; expected checkpoints of one run"
+                )
+    mean = {}
+    for name, shape in shapes[0].items():
+        total = np.zeros(shape, np.float64)
+        for file, stored in zip(files, names):
+            total += file.get_tensor(stored[name])
+        mean[name] = (total / len(files)).astype(np.float32)
+    steps = [_about(path, file).get("step") for path, file in zip(paths, files)]
+    for path, step in zip(paths, steps):
+        if type(step) is not int:
+            raise UserError(f"{path}: step {step!r}; expected a checkpoint, which has a number")
+    write_arrays(output, mean, {"step": max(steps), "averaged": steps})
+
+
+def _names(file) -> dict[str, str]:
+    """{what a variable is called now: its name in the file}."""
+    return {
+        "/".join(_RENAMED.get(part, part) for part in name.split("/")): name for name in file.keys()
+    }
+
+
+def _shape(path: Path, file, name: str) -> tuple[int, ...]:
+    """Of an array. Raises UserError for a kind of numbers that NumPy has none for."""
+    array = file.get_slice(name)
+    if array.get_dtype() not in _KINDS:
+        raise UserError(
+            f"{path}: {name} has numbers of kind {array.get_dtype()}; expected F32, as we write"
+        )
+    return tuple(array.get_shape())
+
+
+def _about(path: Path, file) -> dict:
+    try:
+        about = json.loads((file.metadata() or {})["about"])
+    except (KeyError, ValueError, RecursionError):
+        about = None
+    if not isinstance(about, dict):
+        raise UserError(f"{path}: not a checkpoint of t2t_lite, which says of what step it is")
+    return about
+
+
+def _open(path: Path):
+    try:
+        return safe_open(path, framework="numpy")
+    except FileNotFoundError:
+        raise DamagedFile(f"no such checkpoint: {path}") from None
+    except Exception as error:
+        raise DamagedFile(f"{path}: not a checkpoint: {error}") from None

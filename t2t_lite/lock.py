@@ -1,0 +1,66 @@
+"""A lock on a folder, which ends with the process that holds it, however that ends."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from t2t_lite.errors import UserError
+
+_NAME = ".lock"
+_UNKNOWN = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # no locks there
+
+
+@contextlib.contextmanager
+def locked(folder: Path, log: Callable[[str], object] = warnings.warn) -> Iterator[None]:
+    """Holds `folder`, made if need be, while the block runs.
+
+    On network file systems it holds among the machines that these keep locks for; where they keep
+    none, `log` is told and the block runs without.
+
+    Raises UserError where another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    _held.add(descriptor)
+    try:
+        _take(descriptor, folder, log)
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+        yield
+    finally:
+        _held.discard(descriptor)
+        os.close(descriptor)
+
+
+def _take(descriptor: int, folder: Path, log: Callable[[str], object]) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 200, 0).decode(errors="replace")
+        raise UserError(
+            f"{folder}: another t2t-trainer is at work there ({holder or 'unknown'}); wait for "
+            "its end, or choose another directory"
+        ) from None
+    except OSError as error:
+        if error.errno not in _UNKNOWN:
+            raise
+        log(
+            f"warning: {folder}: its file system keeps no locks ({error.strerror}); see to it "
+            "yourself that no other t2t-trainer works there"
+        )
+
+
+def _let_go() -> None:
+    """In a forked process: it would hold the lock on after the end of the one that took it."""
+    for descriptor in _held:
+        os.close(descriptor)
+    _held.clear()
+
+
+_held: set[int] = set()
+os.register_at_fork(after_in_child=_let_go)

@@ -1,0 +1,80 @@
+"""How many parts an update is cut into, so that the memory of a device holds each."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.data.buckets import Bucket
+from t2t_lite.errors import UserError
+from t2t_lite.training.memory import available_memory, update_memory, used_memory
+from t2t_lite.training.step import TrainStep
+
+
+def fewest(buckets: Sequence[Bucket], replicas: int, tokens: int) -> int:
+    """The fewest micro-batches M of at most `tokens` a side each, or of one row."""
+    return max(
+        -(-b.rows // (replicas * max(1, tokens // max(b.source_length, b.target_length))))
+        for b in buckets
+    )
+
+
+def micro_batch(bucket: Bucket, replicas: int, micro_batches: int) -> Bucket:
+    """The shape of a micro-batch of this bucket."""
+    rows = -(-bucket.rows // (replicas * micro_batches))
+    return Bucket(rows, bucket.source_length, bucket.target_length)
+
+
+def choose_by_estimate(
+    h: HParams,
+    weights: int,
+    vocabulary: int,
+    precision: str,
+    buckets: Sequence[Bucket],
+    replicas: int,
+) -> int:
+    """The fewest M, each twice the one before, with which all replicas fit into the machine.
+
+    The weights are there already. Raises UserError where not even a row fits.
+    """
+    available, micro_batches = available_memory(), 1
+    while True:
+        parts = [micro_batch(bucket, replicas, micro_batches) for bucket in buckets]
+        needed = replicas * max(
+            update_memory(h, weights, vocabulary, precision, part) for part in parts
+        )
+        if needed <= available:
+            return micro_batches
+        if all(part.rows == 1 for part in parts):
+            used = used_memory()
+            raise UserError(
+                f"training takes about {(used + needed) / 2**30:.1f} GiB, and there are "
+                f"{(used + available) / 2**30:.1f} GiB; expected more memory, a smaller set, or a "
+                f"max_length of less than {h.max_length}"
+            )
+        micro_batches *= 2
+
+
+def choose_by_trial(
+    step: TrainStep, buckets: Sequence[Bucket], replicas: int, log: Callable[[str], object]
+) -> int:
+    """The fewest M, each twice the one before, with which the largest bucket goes through.
+
+    Leaves it in `step`. Raises UserError where not even a row does.
+    """
+    largest = max(buckets, key=lambda b: (b.source_length + b.target_length, b.rows))
+    lengths = largest.source_length, largest.target_length
+    sides = [np.ones([largest.rows, length], np.int32) for length in lengths]
+    while True:
+        try:
+            step.try_out(*sides)
+            return step.micro_batches
+        except tf.errors.ResourceExhaustedError:
+            if micro_batch(largest, replicas, step.micro_batches).rows == 1:
+                raise UserError(
+                    f"the device has no memory for one pair of {lengths[0]}/{lengths[1]} sub-words;"
+                    " expected a smaller set, or a smaller max_length"
+                ) from None
+        step.micro_batches *= 2
+        log(f"out of memory; trying {step.micro_batches} micro-batches")
