@@ -53,14 +53,13 @@ def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None
     It is on the disk when this returns. Raises OSError where the disk is full, or the file cannot
     be written for another reason.
     """
-    about = about | {"crc32": _checksum(values)}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     partial.unlink(missing_ok=True)  # a link would be followed
     try:
         partial.touch()
         mode = partial.stat().st_mode  # safetensors makes a file that only its owner may read
-        save_file(values, partial, metadata={"about": json.dumps(about)})
+        save_file(values, partial, metadata={"about": json.dumps(about), "crc32": _crc32(values)})
         partial.chmod(mode)
         to_disk(partial)
         os.replace(partial, path)
@@ -82,11 +81,11 @@ def to_disk(path: Path) -> None:
         os.close(descriptor)
 
 
-def _checksum(values: dict[str, np.ndarray]) -> int:
+def _crc32(values: dict[str, np.ndarray]) -> str:
     found = 0
     for name in sorted(values):
         found = zlib.crc32(np.ascontiguousarray(values[name]).data.cast("B"), found)
-    return found
+    return f"{found:08x}"
 
 
 def read_about(path: Path) -> dict:
@@ -129,8 +128,8 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
         if shape != expected:
             raise UserError(f"{path}: {name} has shape {shape}; expected {expected}")
     values = {name: file.get_tensor(name) for name in file.keys()}
-    if about.get("crc32", _checksum(values)) != _checksum(values):
-        raise DamagedFile(f"{path}: damaged: not as it was written")
+    if (file.metadata() or {}).get("crc32") not in (None, _crc32(values)):
+        raise DamagedFile(f"{path}: damaged, not as it was written")
     for name, variable in variables.items():
         variable.assign(values[stored[name]])
     return about
@@ -189,7 +188,7 @@ def _about(path: Path, file) -> dict:
     except (KeyError, ValueError, RecursionError):
         about = None
     if not isinstance(about, dict):
-        raise UserError(f"{path}: not a checkpoint of t2t_lite, which says of what step it is")
+        raise DamagedFile(f"{path}: not a checkpoint of t2t_lite, which says of what step it is")
     return about
 
 

@@ -243,7 +243,7 @@ class Run:
 
     @property
     def best(self) -> Path:
-        """The weights with the best figure on the dev set; of runs of before where they had them."""
+        """The weights with the best figure on the dev set; runs of before had one file."""
         return next(
             (path for _, path in self.best_weights.ranked()), self.path / "best.safetensors"
         )

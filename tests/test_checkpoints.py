@@ -2,24 +2,25 @@
 
 import gc
 import os
-import resource
-from types import SimpleNamespace
+import threading
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from safetensors.numpy import load_file, save_file
+from array_files import variables, written
+from safetensors.numpy import load_file
 
+from t2t_lite import arrays as arrays_module
+from t2t_lite import checkpoints as checkpoints_module
 from t2t_lite.arrays import (
     arrays,
     average,
-    load_arrays,
     model_variables,
     read_about,
     write_arrays,
 )
-from t2t_lite.checkpoints import MODEL, TRAINING, Checkpoints
+from t2t_lite.checkpoints import MODEL, TRAINING, BestWeights, Checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.devices import make_strategy
 from t2t_lite.errors import UserError
@@ -54,13 +55,15 @@ class Training:
     def update(self, steps):
         for step in steps:
             random = np.random.default_rng(step)
-            self.step(*(random.integers(1, 10, (2, 1, 3, 5)).astype(np.int32) for _ in range(2)))
+            self.step(*(random.integers(1, 10, (6, 5)).astype(np.int32) for _ in range(2)))
 
     def everything(self):
         return arrays({**self.weights, **self.step.state()})
 
     def save(self, folder, **kwargs):
-        Checkpoints(folder, keep=5).save(self.step.step, self.weights, self.step.state(), **kwargs)
+        checkpoints = Checkpoints(folder, keep=5)
+        checkpoints.save(self.step.step, self.weights, self.step.state(), **kwargs)
+        checkpoints.wait()
 
     def restore(self, folder):
         return Checkpoints(folder, keep=5).restore(self.weights, self.step.state())
@@ -195,18 +198,11 @@ def test_average_of_checkpoints_of_before_and_of_today(training, tmp_path):
 # What follows needs no model.
 
 
-def variables(value=0.0):
-    return {
-        "kernel": tf.Variable(np.full((2, 3), value, np.float32)),
-        "bias": tf.Variable(np.full(3, value + 0.5)),
-    }
-
-
 def save(folder, *steps, keep=5):
+    checkpoints = Checkpoints(folder, keep)
     for step in steps:
-        Checkpoints(folder, keep).save(
-            step, variables(step), {"step": tf.Variable(step)}, {"batch": step}
-        )
+        checkpoints.save(step, variables(step), {"step": tf.Variable(step)}, {"batch": step})
+    checkpoints.wait()
 
 
 def test_nothing_to_restore(tmp_path):
@@ -244,7 +240,9 @@ def test_two_are_kept_at_least(tmp_path):
 
 def test_a_step_is_saved_once(tmp_path):
     save(tmp_path, 1)
-    Checkpoints(tmp_path, 5).save(1, variables(9.0), {}, {})
+    checkpoints = Checkpoints(tmp_path, 5)
+    checkpoints.save(1, variables(9.0), {}, {})
+    checkpoints.wait()
     assert load_file(tmp_path / "step-00000001" / MODEL)["kernel"][0, 0] == 1
 
 
@@ -261,7 +259,7 @@ def test_a_crash_while_saving_leaves_the_checkpoint_before(tmp_path, monkeypatch
 
     with monkeypatch.context() as patch:
         if at == "write":
-            patch.setattr(checkpoints, "save_file", half)
+            patch.setattr(arrays_module, "save_file", half)
         elif at == "replace":
             patch.setattr(os, "replace", crash)
         else:
@@ -277,135 +275,6 @@ def test_a_crash_while_saving_leaves_the_checkpoint_before(tmp_path, monkeypatch
     assert sorted(path.name for path in (tmp_path / "step-00000003").iterdir()) == [MODEL, TRAINING]
 
 
-def test_average_is_the_mean(tmp_path):
-    random, values = np.random.default_rng(1), []
-    for step in range(1, 4):
-        kernel = random.normal(size=(2, 3)).astype(np.float32)
-        values.append(kernel)
-        write_arrays(
-            tmp_path / f"{step}", {"kernel": kernel, "bias": np.float32([step])}, {"step": step}
-        )
-    average([tmp_path / name for name in "123"], tmp_path / "averaged")
-    averaged = load_file(tmp_path / "averaged")
-    np.testing.assert_allclose(averaged["kernel"], np.mean(np.float64(values), axis=0), rtol=1e-6)
-    assert averaged["bias"] == [2] and averaged["kernel"].dtype == np.float32
-    assert read_about(tmp_path / "averaged") == {"step": 3, "averaged": [1, 2, 3]}
-
-
-def test_average_of_different_models(tmp_path):
-    write_arrays(tmp_path / "a", {"kernel": np.zeros(3, np.float32)}, {"step": 1})
-    for name, values in {
-        "b": {"bias": np.zeros(3, np.float32)},
-        "c": {"kernel": np.zeros(4, np.float32)},
-        "d": {"kernel": np.zeros(1, np.float32)},  # which NumPy would add
-        "e": {"kernel": np.zeros(3, np.float32), "bias": np.zeros(3, np.float32)},
-    }.items():
-        write_arrays(tmp_path / name, values, {"step": 1})
-        with pytest.raises(UserError, match=f"{tmp_path / name}: (kernel|bias) is not as in"):
-            average([tmp_path / "a", tmp_path / name], tmp_path / "averaged")
-    assert not (tmp_path / "averaged").exists()
-
-
-@pytest.mark.parametrize(
-    "stored, message",
-    [
-        ({"kernel": np.zeros((2, 3))}, "missing ['bias']"),
-        (
-            {"kernel": np.zeros((2, 3)), "bias": np.zeros(3), "gamma": np.zeros(3)},
-            "unexpected ['gamma']",
-        ),
-        (
-            {"kernel": np.zeros((3, 2)), "bias": np.zeros(3)},
-            "kernel has shape (3, 2); expected (2, 3)",
-        ),
-    ],
-)
-def test_another_models_checkpoint(tmp_path, stored, message):
-    save_file(
-        {name: value.astype(np.float32) for name, value in stored.items()},
-        tmp_path / "a",
-        {"about": "{}"},
-    )
-    weights = variables(5.0)
-    with pytest.raises(UserError) as error:
-        load_arrays(tmp_path / "a", weights)
-    assert (
-        message in str(error.value)
-        and str(tmp_path / "a") in str(error.value)
-        and "\n" not in str(error.value)
-    )
-    assert all(np.all(variable.numpy() >= 5) for variable in weights.values())  # nothing was loaded
-
-
-def test_no_checkpoint_or_none_at_all(tmp_path):
-    with pytest.raises(UserError, match="no such checkpoint.*nowhere"):
-        load_arrays(tmp_path / "nowhere", {})
-    (tmp_path / "text").write_text("no safetensors file")
-    with pytest.raises(UserError, match="text: not a checkpoint"):
-        load_arrays(tmp_path / "text", {})
-
-
-def test_a_full_disk_leaves_nothing_half_written(tmp_path):
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, old[1]))
-        with pytest.raises(OSError, match=f"File too large: '{tmp_path / 'a'}'"):
-            write_arrays(tmp_path / "a", {"x": np.zeros(1000)}, {})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
-    assert os.listdir(tmp_path) == []
-
-
-def test_files_may_be_read_by_whom_the_umask_lets(tmp_path):
-    (tmp_path / "plain").touch()
-    write_arrays(tmp_path / "a", {"x": np.zeros(3)}, {})
-    assert (tmp_path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
-def test_names_are_paths_below_the_model():
-    """So that a model of another name, or loaded for decoding, finds its weights."""
-    variable = SimpleNamespace(path="transformer/encoder/layer_0/kernel", value="value")
-    assert model_variables(SimpleNamespace(variables=[variable])) == {
-        "encoder/layer_0/kernel": "value"
-    }
-
-
-def written(path, values=None, about='{"step": 1, "position": {}}'):
-    """A file of these arrays, for variables() by default, and of anything beside them."""
-    values = arrays(variables()) if values is None else values
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(values, path, metadata=None if about is None else {"about": about})
-    return path
-
-
-@pytest.mark.parametrize("about", [None, "", "{", "[1]", "[" * 100_000, "3"])
-def test_files_of_other_programs(tmp_path, about):
-    file = written(tmp_path / "a", about=about)
-    for read in read_about, lambda path: load_arrays(path, variables()):
-        with pytest.raises(UserError, match="a: not a checkpoint of t2t_lite") as error:
-            read(file)
-        assert "\n" not in str(error.value)
-
-
-def test_files_that_are_broken(tmp_path):
-    whole = written(tmp_path / "whole").read_bytes()
-    huge = (2**63).to_bytes(8, "little") + whole[8:]
-    for number, content in enumerate([b"", whole[:4], whole[:30], whole[:-1], whole + b"x", huge]):
-        file = tmp_path / f"{number}"
-        file.write_bytes(content)
-        with pytest.raises(UserError, match=f"{file}: not a checkpoint: ") as error:
-            load_arrays(file, variables())
-        assert "\n" not in str(error.value)
-        with pytest.raises(UserError, match=f"{file}: not a checkpoint: "):
-            average([tmp_path / "whole", file], tmp_path / "averaged")
-
-
-def test_numbers_of_other_kinds(tmp_path):
-    file = written(tmp_path / "a", {"kernel": np.zeros((2, 3), np.int16), "bias": np.zeros(3)})
-    with pytest.raises(UserError, match="a: kernel has numbers of kind I16; expected F32"):
-        load_arrays(file, variables())
-
-
 def test_a_position_that_is_none(tmp_path):
     save(tmp_path, 1)
     written(
@@ -413,16 +282,6 @@ def test_a_position_that_is_none(tmp_path):
     )
     with pytest.raises(UserError, match="training.safetensors: does not say where the data goes"):
         Checkpoints(tmp_path, 5).restore(variables(), {"step": tf.Variable(0)})
-
-
-def test_no_link_is_written_through(tmp_path):
-    elsewhere, file = tmp_path / "elsewhere", tmp_path / "run" / "averaged"
-    elsewhere.write_text("precious")
-    file.parent.mkdir()
-    for name in "averaged", "averaged.partial":
-        (file.parent / name).symlink_to(elsewhere)
-    write_arrays(file, {"kernel": np.zeros(3, np.float32)}, {"step": 1})
-    assert elsewhere.read_text() == "precious" and read_about(file) == {"step": 1}
 
 
 def test_links_and_other_names_are_no_checkpoints(tmp_path):
@@ -437,3 +296,116 @@ def test_links_and_other_names_are_no_checkpoints(tmp_path):
     assert names == ["step-99999999", "step-100000000"]
     save(folder, 100_000_001, keep=2)
     assert (elsewhere / TRAINING).is_file() and not (folder / "step-99999999").exists()
+
+
+class Saved:
+    """Checkpoints of these steps, of whose files some are then broken."""
+
+    def __init__(self, folder, *steps):
+        self.folder, self.said = folder, []
+        save(folder, *steps)
+
+    def break_file(self, step, name, content=None):
+        file = self.folder / f"step-{step:08d}" / name
+        if content is None:
+            file.unlink()
+        else:
+            file.write_bytes(content(file.read_bytes()))
+        return file
+
+    def restore(self, without_optimizer=False):
+        """-> (position, the weights' step, the training's step)."""
+        weights, step = variables(-1.0), tf.Variable(0)
+        position = Checkpoints(self.folder, 5, self.said.append).restore(
+            weights, {"step": step}, without_optimizer
+        )
+        return position, weights["kernel"].numpy()[0, 0], step.numpy()
+
+    def names(self):
+        return sorted(path.name for path in self.folder.iterdir())
+
+
+def cut_off(content):
+    return content[:-7]
+
+
+def changed(content):
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+@pytest.mark.parametrize("name", [MODEL, TRAINING])
+@pytest.mark.parametrize("damage", [None, cut_off, changed, lambda content: b""])
+def test_a_damaged_one_is_set_aside_for_the_one_before(tmp_path, name, damage):
+    saved = Saved(tmp_path, 1, 2, 3)
+    file = saved.break_file(3, name, damage)
+    assert saved.restore() == ({"batch": 2}, 2, 2)
+    [said] = saved.said
+    assert str(file) in said and "step-00000003.damaged" in said and "step-00000002 takes" in said
+    assert saved.names() == ["step-00000001", "step-00000002", "step-00000003.damaged"]
+    save(tmp_path, 3)  # the training goes on, and saves that step anew
+    assert saved.restore() == ({"batch": 3}, 3, 3) and len(saved.said) == 1
+
+
+def test_without_the_optimizers_state_it_is_refused_unless_told(tmp_path):
+    saved = Saved(tmp_path, 1, 2, 3)
+    saved.break_file(3, TRAINING)
+    saved.break_file(2, TRAINING)
+    with pytest.raises(UserError, match="training.safetensors.*--optimizer_lost=continue"):
+        saved.restore()
+    assert saved.names() == ["step-00000001", "step-00000002", "step-00000003"]
+    assert saved.restore(without_optimizer=True) == ({"batch": 3}, 3, 3)
+    assert "with a fresh optimizer" in saved.said[0]
+    saved.break_file(3, MODEL, cut_off)
+    assert saved.restore(without_optimizer=True) == ({"batch": 2}, 2, 2)
+    assert saved.names() == ["step-00000001", "step-00000002", "step-00000003.damaged"]
+
+
+def test_another_models_checkpoint_is_no_damage(tmp_path):
+    saved = Saved(tmp_path, 1, 2)
+    with pytest.raises(UserError, match="step-00000002.*missing"):
+        Checkpoints(tmp_path, 5).restore({"other": tf.Variable(0.0)}, {})
+    assert saved.names() == ["step-00000001", "step-00000002"]
+
+
+def test_what_is_saved_is_what_was_when_it_began(tmp_path, monkeypatch):
+    go_on, write = threading.Event(), checkpoints_module.write_arrays
+    monkeypatch.setattr(
+        checkpoints_module, "write_arrays", lambda *args: go_on.wait(30) and write(*args)
+    )
+    weights, checkpoints = variables(1.0), Checkpoints(tmp_path, 5)
+    checkpoints.save(1, weights, {"step": tf.Variable(1)}, {})
+    weights["kernel"].assign_add(tf.ones([2, 3]))  # training goes on meanwhile
+    assert checkpoints.steps() == [] and not checkpoints.failed()
+    go_on.set()
+    checkpoints.wait()
+    assert np.all(load_file(tmp_path / "step-00000001" / MODEL)["kernel"] == 1)
+
+
+def test_a_failed_save_is_told_once_and_leaves_nothing(tmp_path, monkeypatch):
+    save(tmp_path, 1)
+    checkpoints = Checkpoints(tmp_path, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints_module, "to_disk", lambda path: os.stat(path / "missing"))
+        checkpoints.save(2, variables(), {"step": tf.Variable(2)}, {})
+        with pytest.raises(OSError):
+            checkpoints.wait()
+    checkpoints.wait()
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
+    checkpoints.save(2, variables(), {"step": tf.Variable(2)}, {})
+    checkpoints.wait()
+    assert [path.name for path in checkpoints.steps()] == ["step-00000001", "step-00000002"]
+
+
+@pytest.mark.parametrize(
+    "figure, values, kept", [("bleu", [3, 9, 5, 9], [2, 4]), ("loss", [3, 9, 5, 2], [4, 1])]
+)
+def test_the_best_weights_are_kept(tmp_path, figure, values, kept):
+    best = BestWeights(tmp_path / "best", keep=2)
+    assert best.ranked() == []
+    best.add(0, "other", 100.0, variables())
+    for step, value in enumerate(values, 1):
+        best.add(step, figure, float(value), variables(step))
+    files = [path for _, path in best.ranked()]
+    assert [read_about(path)["step"] for path in files] == kept
+    assert [load_file(path)["kernel"][0, 0] for path in files] == kept
+    assert [value for value, _ in best.ranked()] == [values[step - 1] for step in kept]

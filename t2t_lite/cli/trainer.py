@@ -73,8 +73,8 @@ def parser() -> TrainerParser:
         "--devices_changed",
         choices=["refuse", "continue"],
         default="refuse",
-        help="what to do with a run with dropout that was trained on other devices or micro-batches "
-        "so far, from which the masks follow (default: refuse)",
+        help="what to do with a run with dropout, whose masks follow from devices and "
+        "micro-batches, where these are others (default: refuse)",
     )
     parser.add_argument(
         "--optimizer_lost",
