@@ -17,23 +17,41 @@ _UNKNOWN = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # no lo
 
 @contextlib.contextmanager
 def locked(folder: Path, log: Callable[[str], object] = warnings.warn) -> Iterator[None]:
-    """Holds `folder`, made if need be, while the block runs.
+    """Holds `folder`, made if need be, while the block runs; removed if nothing else came into it.
 
     On network file systems it holds among the machines that these keep locks for; where they keep
     none, `log` is told and the block runs without.
 
     Raises UserError where another process holds it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    descriptor = _opened(folder, log)
     _held.add(descriptor)
     try:
-        _take(descriptor, folder, log)
         os.truncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         yield
     finally:
+        if os.listdir(folder) == [_NAME]:
+            (folder / _NAME).unlink()
+            folder.rmdir()
         _held.discard(descriptor)
+        os.close(descriptor)
+
+
+def _opened(folder: Path, log: Callable[[str], object]) -> int:
+    """The lock's file, held."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / _NAME
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        try:
+            _take(descriptor, folder, log)
+            with contextlib.suppress(FileNotFoundError):  # its holder has just removed it
+                if os.path.samestat(os.fstat(descriptor), os.stat(file)):
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
         os.close(descriptor)
 
 

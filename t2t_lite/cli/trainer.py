@@ -63,27 +63,6 @@ def parser() -> TrainerParser:
     add("--output_dir", metavar="RUN", help="the run directory (default: runs/PROBLEM-SET)")
     add("--seed", type=int, default=1, help="of weights, data order and dropout (default: 1)")
     parser.add_argument(
-        "--data_changed",
-        choices=["refuse", "continue"],
-        default="refuse",
-        help="what to do with a run whose training or dev data have changed since (default: "
-        "refuse); continue: it goes on with the new data from the next epoch on",
-    )
-    parser.add_argument(
-        "--devices_changed",
-        choices=["refuse", "continue"],
-        default="refuse",
-        help="what to do with a run with dropout, whose masks follow from devices and "
-        "micro-batches, where these are others (default: refuse)",
-    )
-    parser.add_argument(
-        "--optimizer_lost",
-        choices=["refuse", "continue"],
-        default="refuse",
-        help="what to do where no checkpoint has the optimizer's state any more (default: refuse); "
-        "continue: go on from the newest weights with a fresh optimizer",
-    )
-    parser.add_argument(
         "--train_minutes",
         type=float,
         metavar="M",
@@ -92,7 +71,37 @@ def parser() -> TrainerParser:
     parser.add_argument(
         "--dry_run", action="store_true", help="print what would run, and exit; writes nothing"
     )
-    group = parser.add_argument_group("devices")
+    _add_resuming(
+        parser.add_argument_group("what to do where a run is resumed and not all is as it was")
+    )
+    _add_devices(parser.add_argument_group("devices"))
+    return parser
+
+
+def _add_resuming(group) -> None:
+    for flag, help in (
+        (
+            "--data_changed",
+            "the training or dev data are others; continue: with them, from the next epoch on",
+        ),
+        (
+            "--devices_changed",
+            "there is dropout, and the devices or micro-batches, from which its masks follow, are "
+            "others; continue: with other masks",
+        ),
+        (
+            "--optimizer_lost",
+            "no checkpoint has the optimizer's state any more; continue: from the newest weights, "
+            "with a fresh optimizer",
+        ),
+    ):
+        choices = ["refuse", "continue"]
+        group.add_argument(
+            flag, choices=choices, default="refuse", help=f"{help} (default: refuse)"
+        )
+
+
+def _add_devices(group) -> None:
     group.add_argument(
         "--precision", choices=PRECISIONS, default="float32", help="of matrix products"
     )
@@ -118,7 +127,6 @@ def parser() -> TrainerParser:
     group.add_argument(
         "--deterministic", action="store_true", help="bit-equal results in every run; slower"
     )
-    return parser
 
 
 def train() -> None:
@@ -135,17 +143,16 @@ def train() -> None:
         print(plan.dry_run(run, args))
         return
     check_folder(run.path)
-    with locked(run.path, log):
-        _train(run, args)
-    log(f"done; translate with: t2t-decoder --output_dir {run.path} --input FILE")
-
-
-def _train(run, args) -> None:
     from t2t_lite.data.prepare import prepare_corpora
 
     # Before TensorFlow runs, for then several processes can share the work.
     corpora = prepare_corpora(run.problem, log)
-    run = dataclasses.replace(run, data=corpora.record())
+    with locked(run.path, log):
+        _train(dataclasses.replace(run, data=corpora.record()), corpora, args)
+    log(f"done; translate with: t2t-decoder --output_dir {run.path} --input FILE")
+
+
+def _train(run, corpora, args) -> None:
     run.check_data(args.data_changed)
     before = run.check_resumable(log)
     workers = _start_tensorflow(run, args)

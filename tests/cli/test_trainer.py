@@ -174,7 +174,7 @@ def test_data_that_changed_are_noticed(call, corpus, tmp_path):
     there = [str(flag).replace(f"{tmp_path}/", f"{moved}/") for flag in corpus]
     others = [flag for flag in flags if flag not in corpus and "data_dir" not in str(flag)]
     code, _, err = call(trainer, *others, *there, f"--data_dir={moved}/data", "--set=train_steps=4")
-    assert code == 0 and "resuming at step 2, epoch 1" in err, err
+    assert code == 0 and "resuming at step 2 of 4, epoch 1" in err, err
 
     german.write_text(before[german].replace("Liste", "Reihe"))
     code, _, err = call(trainer, *flags, "--set=train_steps=6", "--data_changed=continue")
