@@ -7,6 +7,8 @@ from pathlib import Path
 from t2t_lite.config import HParams
 from t2t_lite.data.buckets import Bucket
 
+CGROUPS, PROCESS_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
 
 def available_memory() -> int:
     """Bytes that this process may have besides what it has: of the machine and of its cgroups."""
@@ -54,15 +56,16 @@ def _fields(file: Path) -> dict[str, int]:
 def _cgroup_rooms() -> list[int]:
     """What is left of each limit that a cgroup, or one that it is in, sets to this process."""
     rooms = []
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    for line in PROCESS_CGROUPS.read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if "memory" in controllers.split(","):  # version 1
-            root, names = Path("/sys/fs/cgroup/memory"), ("limit_in_bytes", "usage_in_bytes")
+            root, names = CGROUPS / "memory", ("limit_in_bytes", "usage_in_bytes")
         elif not controllers:  # version 2
-            root, names = Path("/sys/fs/cgroup"), ("max", "current")
+            root, names = CGROUPS, ("max", "current")
         else:
             continue
         folder = Path(os.path.normpath(f"{root}/{path}"))
+        folder = folder if root in folder.parents else root
         # In a container the path may be that outside of it, and the limit stands at the root.
         for place in folder, *folder.parents:
             if root in (place, *place.parents):

@@ -180,7 +180,7 @@ def test_data_that_changed_are_noticed(call, corpus, tmp_path):
     code, _, err = call(trainer, *flags, "--set=train_steps=6", "--data_changed=continue")
     assert code == 0 and "from epoch 2's start on" in err, err
     code, _, err = call(trainer, *flags, "--set=train_steps=8")  # it is that run's data now
-    assert code == 0 and "resuming at step 6, epoch 2" in err, err
+    assert code == 0 and "resuming at step 6 of 8, epoch 2" in err, err
 
 
 def test_pairs_that_are_too_long_are_said(call, corpus, tmp_path):

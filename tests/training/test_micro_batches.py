@@ -1,0 +1,74 @@
+"""Micro-batches: the fewest that fit, by what is asked for, by estimate, by trial."""
+
+import pytest
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.data.buckets import Bucket
+from t2t_lite.errors import UserError
+from t2t_lite.training import micro_batches
+from t2t_lite.training.memory import update_memory
+from t2t_lite.training.micro_batches import (
+    choose_by_estimate,
+    choose_by_trial,
+    fewest,
+    micro_batch,
+)
+
+BUCKETS = [Bucket(100, 10, 12), Bucket(40, 30, 20), Bucket(12, 100, 100)]
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+@pytest.mark.parametrize("tokens", [1, 99, 100, 250, 600, 1200, 5000])
+def test_fewest(replicas, tokens):
+    def holds(count):
+        parts = [micro_batch(bucket, replicas, count) for bucket in BUCKETS]
+        return all(
+            part.rows == 1 or part.rows * max(part.source_length, part.target_length) <= tokens
+            for part in parts
+        )
+
+    found = fewest(BUCKETS, replicas, tokens)
+    assert holds(found) and not any(map(holds, range(1, found)))
+
+
+def choose(monkeypatch, available, replicas=1):
+    monkeypatch.setattr(micro_batches, "available_memory", lambda: available)
+    return choose_by_estimate(HParams(), 10**6, 1000, "float32", BUCKETS, replicas)
+
+
+def needed(count):
+    parts = [micro_batch(bucket, 1, count) for bucket in BUCKETS]
+    return max(update_memory(HParams(), 10**6, 1000, "float32", part) for part in parts)
+
+
+def test_by_estimate(monkeypatch):
+    assert choose(monkeypatch, needed(1)) == 1
+    assert choose(monkeypatch, needed(1) - 1) == 2
+    assert choose(monkeypatch, needed(4)) == 4
+    assert choose(monkeypatch, needed(1), replicas=2) >= 1
+    with pytest.raises(UserError, match="training takes about .* GiB, and there are") as error:
+        choose(monkeypatch, 2**20)
+    assert "\n" not in str(error.value)
+
+
+class Step:
+    """A TrainStep on a device that holds so many rows at once."""
+
+    def __init__(self, rows):
+        self.rows, self.micro_batches, self.tried = rows, 1, []
+
+    def try_out(self, inputs, targets):
+        self.tried.append((self.micro_batches, inputs.shape, targets.shape))
+        if -(-len(inputs) // self.micro_batches) > self.rows:
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+
+def test_by_trial_of_the_largest_bucket():
+    for rows, wanted in (12, 1), (11, 2), (4, 4), (2, 8), (1, 16):
+        step, said = Step(rows), []
+        assert choose_by_trial(step, BUCKETS, 1, said.append) == wanted == step.micro_batches
+        assert {shape for _, *shapes in step.tried for shape in shapes} == {(12, 100)}
+        assert len(said) == len(step.tried) - 1
+    with pytest.raises(UserError, match="no memory for one pair of 100/100 sub-words"):
+        choose_by_trial(Step(0), BUCKETS, 1, print)
