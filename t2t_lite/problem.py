@@ -186,6 +186,11 @@ class Problem:
         return None
 
 
+def output_line(problem: Problem, text: str, line: str) -> str:
+    """`output_text` as one line: line ends, which a model can spell out, become spaces."""
+    return problem.output_text(text, line).replace("\r", " ").replace("\n", " ")
+
+
 def first_line(docstring: str | None) -> str:
     """The first line of a docstring; of none, nothing."""
     return next(iter((docstring or "").strip().splitlines()), "")

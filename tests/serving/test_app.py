@@ -20,7 +20,7 @@ from t2t_lite.export import metadata
 from t2t_lite.serving import protocol
 from t2t_lite.serving.app import Service, create_app
 from t2t_lite.serving.limits import MAX_SUBWORDS, Limits
-from t2t_lite.serving.model import ServedModel, _value
+from t2t_lite.serving.model import ServedModel, json_value
 
 LINES = [
     "a slow train", "", "   ", "\u3000\u2028", "two\tbridges", " far  roofs ",
@@ -619,11 +619,11 @@ def test_metrics_count_by_route_and_status(client):
 
 def test_no_number_that_json_does_not_have():
     assert (
-        _value(np.float32(np.nan)) is None
-        and _value(np.float32(-np.inf)) is None
-        and _value(np.float32(0.5)) == 0.5
+        json_value(np.float32(np.nan)) is None
+        and json_value(np.float32(-np.inf)) is None
+        and json_value(np.float32(0.5)) == 0.5
     )
-    assert _value(np.array([[1.5, np.inf], [0, 1]], np.float32)) == [[1.5, None], [0, 1]]
+    assert json_value(np.array([[1.5, np.inf], [0, 1]], np.float32)) == [[1.5, None], [0, 1]]
 
 
 def test_limits_that_contradict_each_other():
