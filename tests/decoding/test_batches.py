@@ -281,21 +281,3 @@ def test_samples_follow_from_seed_and_line(decoder):
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
     greedy = decoder.translate(lines, sampling=Sampling(top_k=1))
     assert_same(greedy, decoder.translate(lines, beam_size=1))
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (dict(beam_size=0), "beam_size=0: expected at least 1"),
-        (dict(beam_size=2, n_best=3), "n_best=3: expected at most beam_size=2"),
-        (dict(alpha=-1.0), "alpha=-1.0: expected at least 0"),
-        (dict(alpha=float("nan")), "alpha=nan: expected at least 0"),
-        (dict(sampling={"temperature": 0.0}), "temperature=0.0: expected more than 0"),
-        (dict(sampling={"top_k": 0}), "top_k=0: expected at least 1"),
-    ],
-)
-def test_bad_options_are_named(decoder, options, message):
-    with pytest.raises(UserError, match=message):
-        if "sampling" in options:
-            options = {"sampling": Sampling(**options["sampling"])}
-        decoder.translate(["hills"], **options)
