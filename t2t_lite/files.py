@@ -246,9 +246,9 @@ def without_mark(line: bytes) -> bytes:
 
 
 def digest_of(path) -> str:
-    """32 hexadecimal digits of what a regular file holds."""
+    """SHA-256 of what a regular file holds, 64 hexadecimal digits."""
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def file_identity(path: Path) -> str:

@@ -1,7 +1,6 @@
 """Problem: what a task must say about itself. It knows no batches, no devices and no model."""
 
 import dataclasses
-import hashlib
 import inspect
 import os
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from t2t_lite import __version__
 from t2t_lite.data.sources import Mapped, Source, digest
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Bleu, Metric
+from t2t_lite.files import digest_of
 from t2t_lite.options import FilePath, check_fields, options
 
 # What Python's `str.isspace` calls blank, as RE2 writes it.
@@ -127,10 +127,10 @@ class Problem:
         files = []
         for cls in type(self).__mro__[:-1]:
             try:
-                files.append(Path(inspect.getfile(cls)).read_bytes())
+                files.append(digest_of(inspect.getfile(cls)))
             except (OSError, TypeError):
-                files.append(os.urandom(8))
-        return digest(__version__, *(hashlib.sha256(file).hexdigest() for file in files))
+                files.append(os.urandom(8).hex())
+        return digest(__version__, *files)
 
     def example(self, line: str, reference: str) -> tuple[str, str]:
         """What the model reads and what it is to write, for a raw example."""
@@ -184,6 +184,11 @@ class Problem:
     def category(self, line: str) -> str | None:
         """The kind of example that an input is, where the score is given by kind too, or None."""
         return None
+
+
+def output_line(problem: Problem, text: str, line: str) -> str:
+    """`output_text` as one line: line ends, which a model can spell out, become spaces."""
+    return problem.output_text(text, line).replace("\r", " ").replace("\n", " ")
 
 
 def first_line(docstring: str | None) -> str:

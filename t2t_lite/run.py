@@ -110,7 +110,7 @@ class Run:
         if not file.is_file():
             near = [str(found.parent) for found in sorted(path.parent.glob("*/run.json"))[:3]]
             nearest = f"; nearest: {', '.join(near)}" if near else ""
-            raise UserError(f"--output_dir {path}: no run there (no run.json){nearest}")
+            raise UserError(f"{path}: no run there (no run.json){nearest}")
         record = _read(file)
         stored, digest = record.get("usr_dir"), record.get("usr_dir_digest")
         if stored and not usr_dir:
@@ -134,7 +134,7 @@ class Run:
                 f"{file}: not a run of this version: {type(error).__name__}: {error}"
             ) from None
         if digest and run.usr_dir_digest != digest:
-            log(f"--usr_dir {usr_dir} is not as it was when {path} was made")
+            log(f"{usr_dir} is not as it was when {path} was made")
         return run
 
     def check_resumable(self, log: Callable[[str], object] = warnings.warn) -> Self | None:
@@ -145,7 +145,7 @@ class Run:
         if not self.exists:
             if others := self._others():
                 raise UserError(
-                    f"--output_dir {self.path}: not empty and no run ({', '.join(others[:3])}); "
+                    f"{self.path}: not empty and no run ({', '.join(others[:3])}); "
                     "choose another directory"
                 )
             return None
@@ -158,8 +158,7 @@ class Run:
         ]
         if differences:
             raise UserError(
-                f"--output_dir {self.path} holds another run: {'; '.join(differences)}; "
-                "choose another directory"
+                f"{self.path} holds another run: {'; '.join(differences)}; choose another directory"
             )
         return old
 
@@ -200,7 +199,7 @@ class Run:
             ) from None
         if differences and data_changed == "refuse":
             raise UserError(
-                f"--output_dir {self.path} was trained on other data: {'; '.join(differences)}; "
+                f"{self.path} was trained on other data: {'; '.join(differences)}; "
                 "bring them back, choose another directory to train anew, or train on with the "
                 "new data from the next epoch on: --data_changed=continue"
             )
@@ -275,7 +274,7 @@ class Run:
         for path in (self.averaged, self.best, *latest):
             if path.is_file():
                 return path
-        raise UserError(f"--output_dir {self.path}: no checkpoint is saved yet")
+        raise UserError(f"{self.path}: no checkpoint is saved yet")
 
     def new_model(self, vocabularies, policy: str = "float32"):
         """A `Transformer` of the run's sizes, with fresh weights."""

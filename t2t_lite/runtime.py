@@ -27,7 +27,7 @@ def start_tensorflow(threads: int | None = None, *, together: bool = True) -> in
     type of numbers than float32; and under -OO.
     """
     if threads is not None and threads < 1:
-        raise UserError(f"--threads={threads}: expected at least 1")
+        raise UserError(f"threads={threads}: expected at least 1")
     if sys.flags.optimize > 1:
         raise UserError(
             "Python runs without docstrings (-OO, or PYTHONOPTIMIZE=2), and tensorflow_text does "

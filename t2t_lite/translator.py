@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t_lite.data.tokenizer import Vocabularies
-from t2t_lite.decoding.batches import BatchedSearch, Hypothesis
+from t2t_lite.decoding.batches import BatchedSearch
 from t2t_lite.decoding.hypotheses import length_penalty
+from t2t_lite.decoding.rows import Hypothesis
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Metric, shares
 from t2t_lite.evaluation.perplexity import PairScore, Perplexity, summary

@@ -135,7 +135,7 @@ def test_resuming_with_code_that_was_edited_makes_it_that_of_the_run(run, tmp_pa
     said = []
     resumed = Run(*fields)
     resumed.check_resumable(said.append)
-    assert said == [f"--usr_dir {mine} is not as it was when {run.path} was made"]
+    assert said == [f"{mine} is not as it was when {run.path} was made"]
     resumed.save()
     assert Run.open(run.path) == resumed
     with pytest.warns(UserWarning, match="is not as it was"):  # from Python

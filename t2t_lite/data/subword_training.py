@@ -1,8 +1,7 @@
-"""Training a SentencePiece model: from sentences to the bytes of its file, in bounded memory."""
+"""Training a SentencePiece model: from sentences to the bytes of its file."""
 
 import collections
 import io
-import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -12,7 +11,6 @@ from t2t_lite.errors import UserError
 
 # No BOS: the decoder's shifted input starts with PAD, whose embedding is zero.
 PAD, EOS, UNK = 0, 1, 2
-SAMPLE = 1_000_000  # sentences that a vocabulary is trained on at most
 _LONGEST = 4192  # bytes; SentencePiece leaves longer lines out
 _LONGEST_WORD = 1000  # characters; it writes longer ones, and does not read them again
 # Of a line with U+2585 it leaves out all, of a word with NUL the word: both are its own marks.
@@ -25,20 +23,16 @@ def train_model(
     size: int | None,
     *,
     model_type: str = "bpe",
-    seed: int = 1,
-    sample: int = SAMPLE,
     user_symbols: Sequence[str] = (),
 ) -> bytes:
-    """Learns `size` sub-words from a seeded sample of at most `sample` sentences, or all words.
+    """Learns `size` sub-words, or all words.
 
     Args:
         sentences: lines of text, one or both sides' of a corpus. Nothing in them is left out,
-            however long they are.
+            however long they are, and all are kept in memory but for `word`.
         size: sub-words, the special ones included; None for `word`, which keeps all.
         model_type: SentencePiece's: `bpe`, `unigram`, or `word`: what stands between spaces is
-            never split, and all of it is known, whatever `sample` is.
-        seed: of the sample.
-        sample: sentences kept in memory.
+            never split, and all of it is known.
         user_symbols: texts that always are one sub-word.
 
     Raises UserError for a size that the sentences do not allow, naming the nearest that they do,
@@ -53,7 +47,7 @@ def train_model(
             use_all_vocab=True,
         )
     else:
-        lines = (_UNREAD.sub(" ", line) for line in _sample(sentences, sample, seed))
+        lines = (_UNREAD.sub(" ", line) for line in sentences)
         options = dict(
             sentence_iterator=_noting(raised, (piece for line in lines for piece in cut(line))),
             vocab_size=max(size, 3),  # below, SentencePiece names no size that is possible
@@ -122,18 +116,6 @@ def _counted_words(sentences: Iterable[str]) -> Iterator[str]:
             )
     # Nothing, between two spaces, is a word too.
     return iter([f"{word or ' '}\t{count}" for word, count in words.items()])
-
-
-def _sample(sentences: Iterable[str], size: int, seed: int) -> list[str]:
-    """`size` of the sentences, each equally likely (reservoir sampling), in bounded memory."""
-    chooser = random.Random(seed)
-    kept: list[str] = []
-    for number, sentence in enumerate(sentences):
-        if number < size:
-            kept.append(sentence)
-        elif (place := int(chooser.random() * (number + 1))) < size:
-            kept[place] = sentence
-    return kept
 
 
 def _size_error(message: str, size: int | None) -> UserError:

@@ -184,25 +184,20 @@ class Vocabularies:
 
     def save(self, folder) -> None:
         """Writes `vocab.model`, or `vocab.source.model` and `vocab.target.model`, and no other."""
-        folder = Path(folder)
-        both, *each = (folder / name for name in vocabulary_files.NAMES)
-        sides = [both] if self.shared else each
-        for file, vocabulary in zip(sides, (self.source, self.target)):
-            vocabulary.save(file)
-        for other in {both, *each} - {*sides}:  # of a start that was killed before it was a run
-            other.unlink(missing_ok=True)
+        files = dict(zip(vocabulary_files.names(self.shared), (self.source, self.target)))
+        for name, vocabulary in files.items():
+            vocabulary.save(Path(folder, name))
+        for name in {*vocabulary_files.NAMES} - files.keys():  # of a start that was killed
+            Path(folder, name).unlink(missing_ok=True)
 
     @classmethod
     def load(cls, folder) -> "Vocabularies":
         """Reads what `save` wrote."""
-        folder = Path(folder)
-        if (folder / "vocab.source.model").is_file():
-            source, target = (
-                Vocabulary.load(folder / f"vocab.{side}.model") for side in ("source", "target")
-            )
-            return cls(source, target, shared=False)
-        vocabulary = Vocabulary.load(folder / "vocab.model")
-        return cls(vocabulary, vocabulary, shared=True)
+        shared = not Path(folder, vocabulary_files.names(shared=False)[0]).is_file()
+        source_name, target_name = vocabulary_files.names(shared)
+        source = Vocabulary.load(Path(folder, source_name))
+        target = source if shared else Vocabulary.load(Path(folder, target_name))
+        return cls(source, target, shared)
 
 
 class _ModelResource(tf.saved_model.experimental.TrackableResource):

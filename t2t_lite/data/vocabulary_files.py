@@ -1,21 +1,24 @@
 """The files of vocabularies: their names, and whether they are what they were."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import missing_file
+from t2t_lite.files import digest_of, missing_file
 
-NAMES = "vocab.model", "vocab.source.model", "vocab.target.model"
+_BOTH, _EACH = "vocab.model", ("vocab.source.model", "vocab.target.model")
+NAMES = _BOTH, *_EACH
+
+
+def names(shared: bool) -> tuple[str, str]:
+    """The files of source and target; of a shared vocabulary one and the same."""
+    return (_BOTH, _BOTH) if shared else _EACH
 
 
 def digests(folder) -> dict[str, str]:
     """{name: SHA-256} of the vocabularies in a folder."""
     files = [Path(folder, name) for name in NAMES]
-    return {
-        file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()
-    }
+    return {file.name: digest_of(file) for file in files if file.is_file()}
 
 
 def check(folder, stored: Mapping[str, str]) -> None:

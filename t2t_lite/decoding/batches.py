@@ -3,10 +3,8 @@
 Exactly one list of hypotheses a line, whatever the lines hold.
 """
 
-import dataclasses
 import functools
 import itertools
-import math
 import queue
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,45 +13,19 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.buckets import rounded_length
-from t2t_lite.data.tokenizer import PAD, Vocabularies
+from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.decoding.constraint import Brackets
+from t2t_lite.decoding.rows import Batch, Hypothesis, Row, cut
 from t2t_lite.decoding.search import Sampling, Search, run_search
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.problem import Problem, grammar_of
+from t2t_lite.problem import Problem, grammar_of, output_line
 
 _WINDOW = 4096  # lines read, sorted and decoded at a time, per device: memory is bounded
 # Bounds rows * W * (S + L) of all batches that are decoded at the same time, which their caches
 # grow with; on GPUs of each.
 BATCH_TOKENS, _BATCH_TOKENS_GPU = 65_536, 131_072
 _LEAST_BATCH_TOKENS = 8_192  # of many at the same time
-
-
-@dataclasses.dataclass(frozen=True)
-class Hypothesis:
-    """One output of one line."""
-
-    text: str
-    score: float  # log_prob / length penalty
-    log_prob: float  # of all its sub-words, EOS included
-    details: dict = dataclasses.field(default_factory=dict)  # what else the problem says of it
-
-
-@dataclasses.dataclass
-class _Row:
-    """One line on its way through the model."""
-
-    number: int  # of the line, from 0; a sample depends on it
-    line: str
-    inputs: list[int]  # EOS included
-    prefix: list[int]
-    outputs: list[Hypothesis] = dataclasses.field(default_factory=list)
-
-    @property
-    def length(self) -> int:
-        """The sub-words, EOS included, that the output's limit is counted from (section 6.1)."""
-        return max(len(self.inputs), len(self.prefix) + 1)
 
 
 class BatchedSearch:
@@ -153,24 +125,25 @@ class BatchedSearch:
                 progress(len(done), sum(len(row.inputs) for row in done))
             yield from (row.outputs for row in window)
 
-    def _answered(self, row: _Row) -> bool:
+    def _answered(self, row: Row) -> bool:
         """Fills in the output of a row that no search is made for: one is blank or too long."""
         if row.line.strip() and row.length <= self._longest:
             return False
-        [text] = self.vocabularies.target.decode_lines([row.prefix])
         if row.line.strip():
             warnings.warn(
                 f"line {row.number + 1}: {row.length:,} sub-words, and this model reads at most "
                 f"{self._longest:,}; its output is left empty",
                 stacklevel=2,
             )
-            text = self.problem.output_text("", row.line).replace("\r", " ").replace("\n", " ")
-        row.outputs = [Hypothesis(text, 0.0, 0.0, self.problem.output_details(text, row.line))]
+            row.outputs = [self._hypothesis("", row.line)]
+        else:
+            [text] = self.vocabularies.target.decode_lines([row.prefix])
+            row.outputs = [Hypothesis(text, 0.0, 0.0, self.problem.output_details(text, row.line))]
         return True
 
     def _rows(
         self, lines: Iterable[str], prefixes: Iterable[str] | None, first: int = 0
-    ) -> Iterator[_Row]:
+    ) -> Iterator[Row]:
         source, target = self.vocabularies.source, self.vocabularies.target
         beginnings = itertools.repeat("") if prefixes is None else prefixes
         pairs = (zip if prefixes is None else itertools.zip_longest)(lines, beginnings)
@@ -185,15 +158,20 @@ class BatchedSearch:
                     f"prefix {number + 1}: {prefix[:40]!r} cannot be spelled by the vocabulary; "
                     f"nearest: {target.decode_lines([begin])[0][:40]!r}"
                 )
-            yield _Row(number, line, inputs, begin[:-1])  # a prefix does not end: no EOS
+            yield Row(number, line, inputs, begin[:-1])  # a prefix does not end: no EOS
 
-    def _decode(self, rows: list[_Row], search: Search, seed: int) -> Iterator[list[_Row]]:
+    def _decode(self, rows: list[Row], search: Search, seed: int) -> Iterator[list[Row]]:
         """Fills in the rows' outputs, a batch at a time on each device; yields each."""
-        batches = self._batches(rows, search)
+        batches = cut(
+            rows,
+            search,
+            batch_tokens=self.batch_tokens,
+            shares=len(self._programs),
+            few_shapes=self._xla,
+        )
         if len(self._programs) == 1:
-            yield from (
-                self._decode_batch(self._programs[0], *batch, search, seed) for batch in batches
-            )
+            [program] = self._programs
+            yield from (self._decode_batch(program, batch, search, seed) for batch in batches)
             return
         free = queue.SimpleQueue()
         for program in self._programs:
@@ -202,7 +180,7 @@ class BatchedSearch:
         def decode(batch):
             program = free.get()
             try:
-                return self._decode_batch(program, *batch, search, seed)
+                return self._decode_batch(program, batch, search, seed)
             finally:
                 free.put(program)
 
@@ -214,59 +192,24 @@ class BatchedSearch:
             # After an error or an interrupt the other batches are for nobody.
             pool.shutdown(cancel_futures=True)
 
-    def _batches(self, rows: list[_Row], search: Search) -> Iterator[tuple[list[_Row], int, int]]:
-        """Cuts the rows, longest first, into (rows, B, S), so that each program gets its share.
-
-        For XLA, which compiles each shape, from a short list of them.
-        """
-        rows = sorted(rows, key=lambda row: row.length, reverse=True)
-        share = math.ceil(len(rows) / len(self._programs))
-        if self._xla:
-            share = 1 << (share - 1).bit_length()  # up, since the count is rounded down below
-        while rows:
-            source_length = rounded_length(rows[0].length) if self._xla else rows[0].length
-            count = min(max(self.batch_tokens // search.row_tokens(source_length), 1), share)
-            if self._xla:
-                count = 1 << (count.bit_length() - 1)  # the largest power of two that fits
-            batch, rows = rows[:count], rows[count:]
-            size = min(count, 1 << (len(batch) - 1).bit_length()) if self._xla else len(batch)
-            yield batch, size, source_length
-
     def _decode_batch(
-        self,
-        program: "_Program",
-        rows: list[_Row],
-        size: int,
-        source_length: int,
-        search: Search,
-        seed: int,
-    ) -> list[_Row]:
-        max_length = source_length + search.extra_length
-        # Rows that only fill the batch have a limit of 0: they are done before they start.
-        inputs = np.full([size, source_length], PAD, np.int32)
-        prefix = np.full([size, max_length], PAD, np.int32)
-        limits = np.zeros([size], np.int32)
-        for i, row in enumerate(rows):
-            inputs[i, : len(row.inputs)] = row.inputs
-            prefix[i, : len(row.prefix)] = row.prefix
-            limits[i] = row.length + search.extra_length
-        shape = size, search.width, max_length
-        uniforms = _uniforms(seed, rows, shape) if search.sampling else None
-        ids, log_probs, scores = program(inputs, prefix, limits, uniforms, search)
-        for row, row_ids, row_log_probs, row_scores in zip(rows, ids, log_probs, scores):
-            texts = self.vocabularies.target.decode_lines(row_ids.tolist())
+        self, program: "_Program", batch: Batch, search: Search, seed: int
+    ) -> list[Row]:
+        outputs = program(batch.arrays(search, seed), search)
+        for row, ids, log_probs, scores in zip(batch.rows, *outputs):
+            texts = self.vocabularies.target.decode_lines(ids.tolist())
             row.outputs = [
-                Hypothesis(
-                    # One output is one line, so line ends that the model spells out become spaces.
-                    self.problem.output_text(text, row.line).replace("\r", " ").replace("\n", " "),
-                    float(score),
-                    float(log_prob),
-                    self.problem.output_details(text, row.line),
-                )
-                for text, score, log_prob in zip(texts, row_scores, row_log_probs)
+                self._hypothesis(text, row.line, float(score), float(log_prob))
+                for text, score, log_prob in zip(texts, scores, log_probs)
                 if np.isfinite(log_prob)  # -inf: fewer than n_best exist
             ]
-        return rows
+        return batch.rows
+
+    def _hypothesis(
+        self, text: str, line: str, score: float = 0.0, log_prob: float = 0.0
+    ) -> Hypothesis:
+        details = self.problem.output_details(text, line)
+        return Hypothesis(output_line(self.problem, text, line), score, log_prob, details)
 
 
 class _Program:
@@ -279,7 +222,8 @@ class _Program:
         self._model, self._device, self._grammar, self._xla = model, device, grammar, xla
         self._functions: dict[Search, tf.types.experimental.PolymorphicFunction] = {}
 
-    def __call__(self, inputs, prefix, limits, uniforms, search: Search) -> list[np.ndarray]:
+    def __call__(self, arrays: list[np.ndarray], search: Search) -> list[np.ndarray]:
+        """`Batch.arrays` -> ids [B, N, L], log_probs [B, N], scores [B, N]."""
         if search not in self._functions:
             run = functools.partial(run_search, self._model, self._grammar, search, self._xla)
             shapes = None if self._xla else _any_shape(search)
@@ -287,8 +231,7 @@ class _Program:
             # Of several threads' functions the first, so that one is traced.
             self._functions.setdefault(search, function)
         with tf.device(self._device):
-            arrays = [inputs, prefix, limits] + ([] if uniforms is None else [uniforms])
-            tensors = [tf.constant(array) for array in arrays]
+            tensors = map(tf.constant, arrays)
             return [tensor.numpy() for tensor in self._functions[search](*tensors)]
 
 
@@ -306,13 +249,3 @@ def _copy(model: Transformer, device: str) -> Transformer:
         copy = type(model).from_config(model.get_config())
         copy.set_weights(model.get_weights())
     return copy
-
-
-def _uniforms(seed: int, rows: list[_Row], shape: Sequence[int]) -> np.ndarray:
-    """float32 [B, W, L]: a sample's follow from seed, line and its number, not from the batch."""
-    uniforms = np.zeros(shape, np.float32)
-    for row, samples in zip(rows, uniforms):
-        for number, sample_ in enumerate(samples):
-            generator = np.random.default_rng((seed, row.number, number))
-            sample_[:] = generator.random(len(sample_), np.float32)
-    return uniforms

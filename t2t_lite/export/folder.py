@@ -34,18 +34,16 @@ def new_version(export_dir, version: int | None) -> Path:
     """
     export_dir = Path(export_dir).expanduser()
     if export_dir.exists() and not export_dir.is_dir():
-        raise UserError(f"--export_dir {export_dir}: a file; expected a directory")
+        raise UserError(f"{export_dir}: a file; expected a directory")
     versions = [number for path in export_dir.glob("*") if (number := version_of(path.name))]
     free = max(versions, default=0) + 1
     version = free if version is None else version
     if version_of(str(version)) is None or version < 1:
         raise UserError(
-            f"--version={version}: expected 1 to {2**63 - 1}; the next free one is {free}"
+            f"version {version}: expected 1 to {2**63 - 1}; the next free one is {free}"
         )
     if version in versions:
-        raise UserError(
-            f"--version={version}: {export_dir / str(version)} exists; the next free one is {free}"
-        )
+        raise UserError(f"{export_dir / str(version)} exists; the next free version is {free}")
     return export_dir / str(version)
 
 
@@ -63,7 +61,7 @@ def building(export_dir) -> Iterator[Path]:
             _remove_leftovers(export_dir)
             place, lock = _locked_folder(export_dir)
         except OSError as error:
-            raise UserError(f"--export_dir {export_dir}: {error.strerror}") from None
+            raise UserError(f"{export_dir}: {error.strerror}") from None
         try:
             yield place / "version"
         finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,12 +79,16 @@ def _vocabularies(vocabularies: Vocabularies, assets: str) -> dict:
     from t2t_lite.data.tokenizer import EOS, PAD, UNK
 
     about = {}
-    for side in "source", "target":
+    for side, name in zip(("source", "target"), vocabulary_files.names(vocabularies.shared)):
         vocabulary = getattr(vocabularies, side)
-        name = "vocab.model" if vocabularies.shared else f"vocab.{side}.model"
-        digest = hashlib.sha256(vocabulary.proto).hexdigest()
-        about[side] = {"file": str(Path(assets, name)), "sha256": digest, "size": vocabulary.size}
-        about[side] |= {"pad": PAD, "eos": EOS, "unk": UNK}
+        about[side] = {
+            "file": str(Path(assets, name)),
+            "sha256": vocabulary.digest,
+            "size": vocabulary.size,
+            "pad": PAD,
+            "eos": EOS,
+            "unk": UNK,
+        }
     return about
 
 

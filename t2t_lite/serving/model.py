@@ -13,7 +13,7 @@ from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
 from t2t_lite.export.folder import version_of
-from t2t_lite.problem import Problem
+from t2t_lite.problem import Problem, output_line
 from t2t_lite.quiet import native_stderr_silenced
 
 MODEL_FILE = "saved_model.pb"
@@ -92,7 +92,7 @@ class ServedModel:
         if not rows[0]:  # `metadata`
             return [
                 {
-                    name: _value(tensor.numpy())
+                    name: json_value(tensor.numpy())
                     for name, tensor in self._model.signatures[signature]().items()
                 }
             ] * len(rows)
@@ -126,7 +126,7 @@ class ServedModel:
                 "source_pieces": outputs["source_pieces"][:source],
                 "target_pieces": outputs["target_pieces"][:target],
             }
-        values = {name: _value(array) for name, array in outputs.items()}
+        values = {name: json_value(array) for name, array in outputs.items()}
         if signature == "serving_default":
             values["text"] = self._text(values["text"], row["text"])
         elif signature == "n_best":
@@ -135,11 +135,7 @@ class ServedModel:
 
     def _text(self, text: str, line: str) -> str:
         """What the decoder writes for the model's `text`."""
-        return (
-            self.problem.output_text(text, line).replace("\r", " ").replace("\n", " ")
-            if line.strip()
-            else text
-        )
+        return output_line(self.problem, text, line) if line.strip() else text
 
 
 def _tensor(column: list) -> tf.Tensor:
@@ -149,12 +145,12 @@ def _tensor(column: list) -> tf.Tensor:
     return tf.ragged.constant(column, tf.int32, ragged_rank=1).to_tensor(PAD)
 
 
-def _value(array):
+def json_value(array):
     """An array, or a scalar, as JSON has it: bytes as text, None for a number not finite."""
     if isinstance(array, bytes):
         return array.decode()
     if array.dtype == object:
-        return [_value(item) for item in array]
+        return [json_value(item) for item in array]
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        return [_value(item) for item in array] if array.ndim else None
+        return [json_value(item) for item in array] if array.ndim else None
     return array.tolist()

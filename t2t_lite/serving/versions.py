@@ -90,7 +90,7 @@ class Versions:
             for reason in skipped:
                 self._log(f"skipped {reason}")
             return model
-        raise UserError(f"--export_dir {self._folder}: {'; '.join(skipped) or self._nothing()}")
+        raise UserError(f"{self._folder}: {'; '.join(skipped) or self._nothing()}")
 
     def look(self) -> ServedModel | None:
         """A version newer than the last one, where there is one now, loaded.
@@ -180,7 +180,7 @@ def name_of(export_dir, name: str | None = None) -> str:
     name = name or (folder.parent if is_version else folder).name
     if not re.fullmatch(r"[\w.-]+", name):
         raise UserError(
-            f"--name={name!r}: expected letters, digits, dots and dashes only, "
+            f"name {name!r}: expected letters, digits, dots and dashes only, "
             "since it stands in URLs"
         )
     return name

@@ -136,7 +136,7 @@ def test_mistakes_are_one_line_and_write_nothing(command, run, tmp_path):
         (["--beam_size", "two"], "--beam_size: invalid int value: 'two'"),
         (["--top_k", "5"], "--top_k=5 says how to sample; expected --sampling with it"),
         (["--seed", "-1", "--sampling"], "--seed=-1: expected at least 0"),
-        (["--threads", "0"], "--threads=0: expected at least 1"),
+        (["--threads", "0"], "threads=0: expected at least 1"),
         (["--batch_tokens", "0"], "--batch_tokens=0: expected at least 1"),
         (["--interactive", "--input", source], "--interactive reads and writes the terminal"),
         (["--beams", "2"], "unknown flag --beams"),

@@ -38,18 +38,18 @@ def test_mistakes_are_one_line_and_write_nothing(command, refusal, tmp_path):
     (folder / "4").mkdir(parents=True)
     file.touch()
     for flags, message in [
-        (["--version", "4"], f"--version=4: {folder / '4'} exists; the next free one is 5"),
+        (["--version", "4"], f"{folder / '4'} exists; the next free version is 5"),
         (
             ["--version", "0"],
-            "--version=0: expected 1 to 9223372036854775807; the next free one is 5",
+            "version 0: expected 1 to 9223372036854775807; the next free one is 5",
         ),
         (["--version", "new"], "--version: invalid int value: 'new'"),
         (["--beam_size", "0"], "beam_size=0: expected at least 1"),
         (["--beam_size", "2", "--n_best", "3"], "n_best=3: expected at most beam_size=2"),
         (["--alpha", "-1"], "alpha=-1.0: expected at least 0"),
         (["--exportdir", folder], "unknown flag --exportdir; nearest: --export_dir"),
-        (["--export_dir", file], f"--export_dir {file}: a file; expected a directory"),
-        (["--export_dir", file / "below"], f"--export_dir {file / 'below'}: "),
+        (["--export_dir", file], f"{file}: a file; expected a directory"),
+        (["--export_dir", file / "below"], f"{file / 'below'}: "),
         (["--output_dir", tmp_path / "nothing"], "--output_dir given twice; expected once"),
         (["--exportdir", folder], "unknown flag --exportdir; nearest: --export_dir"),
     ]:

@@ -82,7 +82,7 @@ def test_help_shows_the_problems_own_flags(call, refusal, command):
     assert "options of treebank:" in parsing and "options of multi30k_ende_rev:" in translation
     assert "--silver_per_gold N   silver trees to each gold one in an epoch" in parsing
     assert "--drop_duplicates     of equal training pairs only the first is kept" in translation
-    for flag in "--silver", "--tags", "--train FILE":
+    for flag in "--silver", "--tags", "--train PATH":
         assert flag in parsing and flag not in translation and flag not in none
     assert "--data_dir" in translation and "--reverse" not in translation
     assert "with --help: the options" in " ".join(none.split()) and "--vocab" not in none

@@ -315,11 +315,11 @@ def test_mistakes_are_one_line(refusal, export, tmp_path):
     for flags, message in [
         (
             ["--export_dir", tmp_path],
-            f"--export_dir {tmp_path}: no export there (no <version>/saved_model.pb)",
+            f"{tmp_path}: no export there (no <version>/saved_model.pb)",
         ),
         (
             ["--export_dir", export, "--name", "a b"],
-            "--name='a b': expected letters, digits, dots and dashes only",
+            "name 'a b': expected letters, digits, dots and dashes only",
         ),
         (
             ["--export_dir", export, "--poll_seconds", "-1"],

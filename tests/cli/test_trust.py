@@ -64,4 +64,4 @@ def test_code_that_is_not_as_it_was_is_told_in_a_line(call, brought, tmp_path):
         decoder, "--output_dir", folder, "--input", tmp_path / "input", "--usr_dir", other
     )
     assert code == 0
-    assert f"--usr_dir {other} is not as it was when {folder} was made\n" in err
+    assert f"{other} is not as it was when {folder} was made\n" in err

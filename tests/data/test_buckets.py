@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from t2t_lite.data import buckets as module
 from t2t_lite.data.buckets import Bucket, bucket_numbers, fit_buckets, rounded_length
 from t2t_lite.errors import UserError
 
@@ -74,9 +73,11 @@ def test_long_pairs_do_not_count():
     assert fit_buckets(long, **options)[-1] == Bucket(68, 60, 60)
 
 
-def test_candidates_end_at_max_length():
-    ends = module._candidates(np.random.default_rng(1).integers(1, 900, 10_000), 1000)
-    assert len(ends) <= module._CANDIDATES and ends[-1] == 1000 and (np.diff(ends) > 0).all()
+def test_however_many_buckets_few_lengths_are_tried():
+    lengths = np.stack([np.random.default_rng(1).integers(1, 900, 10_000), np.ones(10_000, int)], 1)
+    found = fit_buckets(lengths, batch_tokens=4096, max_length=1000, num_buckets=200)
+    ends = [bucket.source_length for bucket in found]
+    assert 32 < len(found) <= 65 and ends == sorted(ends) and found[-1] == Bucket(4, 1000, 1000)
 
 
 def test_batch_too_small():

@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies, Vocabulary
-from t2t_lite.decoding import batches
+from t2t_lite.decoding import batches, search
 from t2t_lite.decoding.batches import BatchedSearch
-from t2t_lite.decoding.search import Sampling, Search
+from t2t_lite.decoding.search import Sampling
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Decoding, Problem
@@ -64,6 +64,29 @@ def assert_same(one, other, tolerance=1e-4):
         np.testing.assert_allclose(*numbers, atol=tolerance)
 
 
+@pytest.fixture
+def searched(monkeypatch):
+    """The models that searches are traced with: one each time that a graph is made."""
+    models = []
+
+    def run_search(model, *arguments):
+        models.append(model)
+        return search.run_search(model, *arguments)
+
+    monkeypatch.setattr(batches, "run_search", run_search)
+    return models
+
+
+def spelled(_, ids):
+    """In the place of `Vocabulary.decode_lines`: the ids themselves, PAD and EOS left out."""
+    return [" ".join(str(i) for i in row if i not in (PAD, EOS)) for row in ids]
+
+
+def two_devices():
+    """Where TensorFlow has only one logical device, two copies of the model share it."""
+    return [device.name for device in tf.config.list_logical_devices("CPU") * 2][:2]
+
+
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_cached_steps_give_the_logits_of_the_whole_sequence(model, beam_size):
     inputs = np.array([[5, 9, 4, EOS, PAD], [7, 7, EOS, PAD, PAD]], np.int32)
@@ -80,24 +103,24 @@ def test_cached_steps_give_the_logits_of_the_whole_sequence(model, beam_size):
 @pytest.mark.parametrize(
     ("precision", "tolerance"), [("float32", 3e-6), ("bfloat16", 0.05), ("float16", 0.01)]
 )
-def test_scores_are_the_models_own(model, vocabularies, precision, tolerance):
+def test_scores_are_the_models_own(
+    model, vocabularies, searched, monkeypatch, precision, tolerance
+):
     rounded = Transformer.from_config(model.get_config() | {"dtype": precision})
     rounded.set_weights(model.get_weights())
-    devices = [device.name for device in tf.config.list_logical_devices("CPU") * 2][:2]
-    inputs = np.array(vocabularies.source.encode_lines([sentence(1, 9)]), np.int32)
-    search = Search(
-        beam_size=4, alpha=0.6, extra_length=6, n_best=4, sampling=None, constrained=False
-    )
-    arrays = inputs, np.full([1, 30], PAD, np.int32), np.array([30], np.int32), None
-    for program in BatchedSearch(rounded, vocabularies, Toy(), devices=devices)._programs:
-        assert {weight.dtype for weight in program._model.weights} == {precision}
-        for ids, log_prob, score in zip(*(array[0] for array in program(*arrays, search))):
-            length = int(np.sum(ids != PAD))
-            log_probs = tf.nn.log_softmax(model(inputs, ids[None]))[0].numpy()
-            assert log_prob == pytest.approx(
-                log_probs[range(length), ids[:length]].sum(), rel=tolerance
-            )
-            assert score == pytest.approx(log_prob / ((5 + length) / 6) ** 0.6, rel=1e-5)
+    line = sentence(1, 9)
+    inputs = np.array(vocabularies.source.encode_lines([line]), np.int32)
+    monkeypatch.setattr(Vocabulary, "decode_lines", spelled)
+    batched = BatchedSearch(rounded, vocabularies, Toy(), devices=two_devices())
+    for hypotheses in batched.stream([line] * 2, n_best=4):
+        for found in hypotheses:
+            ids = [*map(int, found.text.split()), EOS][: inputs.size + Toy.decoding.extra_length]
+            log_probs = tf.nn.log_softmax(model(inputs, np.array([ids], np.int32)))[0].numpy()
+            expected = log_probs[range(len(ids)), ids].sum()
+            assert found.log_prob == pytest.approx(expected, rel=tolerance)
+            penalty = ((5 + len(ids)) / 6) ** 0.6
+            assert found.score == pytest.approx(found.log_prob / penalty, rel=1e-5)
+    assert [{weight.dtype for weight in traced.weights} for traced in searched] == [{precision}] * 2
 
 
 def test_one_list_a_line_in_order_whatever_the_lines_hold(decoder):
@@ -178,30 +201,12 @@ def test_windows_and_progress(decoder, monkeypatch):
 @pytest.mark.parametrize(
     ("xla", "graphs"), [pytest.param(True, range(2, 5), marks=pytest.mark.thorough), (False, [1])]
 )
-def test_few_shapes_each_compiled_once(model, vocabularies, xla, graphs):
-    search = BatchedSearch(model, vocabularies, Toy(), batch_tokens=1024, xla=xla)
+def test_few_shapes_each_compiled_once(model, vocabularies, searched, xla, graphs):
+    batched = BatchedSearch(model, vocabularies, Toy(), batch_tokens=1024, xla=xla)
     lines = [sentence(i, 1 + i % 20) for i in range(60)]
     for _ in range(2):
-        list(search.stream(lines, beam_size=2))
-    [function] = search._programs[0]._functions.values()
-    assert function.experimental_get_tracing_count() in graphs
-
-
-@pytest.mark.parametrize("xla", [False, True])
-@pytest.mark.parametrize("workers", [1, 3])
-def test_batches_are_bounded(model, vocabularies, xla, workers):
-    decoder = BatchedSearch(model, vocabularies, Toy(), xla=xla, workers=workers)
-    rows = list(decoder._rows([sentence(i, 1 + i) for i in range(100)], None))
-    search = Search.of(Toy.decoding)
-    seen = []
-    for batch, size, length in decoder._batches(rows, search):
-        assert len(batch) <= size and max(row.length for row in batch) <= length
-        assert size == 1 or size * 4 * (2 * length + 6) <= decoder.batch_tokens
-        seen += [row.number for row in batch]
-    assert sorted(seen) == list(range(100))
-    assert len(list(decoder._batches(rows[:5], search))) == min(
-        workers, 5
-    )  # few rows: each worker has its share
+        list(batched.stream(lines, beam_size=2))
+    assert len(searched) in graphs
 
 
 def test_line_ends_in_outputs_become_spaces(model, vocabularies):
@@ -220,44 +225,45 @@ def test_xla_gives_the_same(model, vocabularies, decoder):
     )
 
 
-def test_two_devices_share_the_work(model, vocabularies, decoder):
-    # Where TensorFlow has only one logical device, two copies of the model share it.
-    devices = [device.name for device in tf.config.list_logical_devices("CPU") * 2][:2]
+def test_two_devices_share_the_work(model, vocabularies, decoder, searched):
+    devices = two_devices()
     lines = [sentence(i, 1 + i % 20) for i in range(50)]
     double = BatchedSearch(model, vocabularies, Toy(), devices=devices, batch_tokens=1024)
-    assert_same([*double.stream(lines)], decoder.translate(lines))
-    for program, device in zip(double._programs, devices):
-        assert program._functions  # it had something to do
-        assert all(weight.value.device.endswith(device) for weight in program._model.weights)
-
-
-@pytest.mark.parametrize("xla", [False, True])
-def test_workers_decode_batches_side_by_side(model, vocabularies, decoder, monkeypatch, xla):
-    lines = [sentence(i, 1 + i % 5) for i in range(6)]
-    double = Translator(model, vocabularies, Toy(), workers=2, xla=xla)
-    both, decode_batch = threading.Barrier(2, timeout=60), BatchedSearch._decode_batch
-
-    def beside_another(self, *arguments):
-        both.wait()  # breaks where no other batch is decoded meanwhile
-        return decode_batch(self, *arguments)
-
-    monkeypatch.setattr(BatchedSearch, "_decode_batch", beside_another)
-    outputs = double.translate(lines)
-    monkeypatch.undo()
+    outputs = [*double.stream(lines)]
+    assert len(searched) == 2  # each had something to do
+    for device in devices:
+        assert any(
+            all(weight.value.device.endswith(device) for weight in traced.weights)
+            for traced in searched
+        )
     assert_same(outputs, decoder.translate(lines))
 
 
-def test_after_an_error_no_further_batch_is_begun(model, vocabularies, monkeypatch):
+@pytest.mark.parametrize("xla", [False, True])
+def test_workers_decode_batches_side_by_side(model, vocabularies, decoder, xla):
+    lines = [sentence(i, 4) for i in range(2)]
+    both = threading.Barrier(2, timeout=60)
+
+    class Beside(Toy):
+        def output_text(self, text, line):
+            both.wait()  # breaks where no other batch is decoded meanwhile
+            return text
+
+    double = Translator(model, vocabularies, Beside(), workers=2, xla=xla)
+    assert_same(double.translate(lines), decoder.translate(lines))
+
+
+def test_after_an_error_no_further_batch_is_begun(model, vocabularies):
     begun = []
 
-    def broken(self, *arguments):
-        begun.append(arguments)
-        time.sleep(0.2)
-        raise UserError("broken")
+    class Broken(Toy):
+        def output_text(self, text, line):
+            begun.append(line)
+            time.sleep(0.2)
+            raise UserError("broken")
 
-    monkeypatch.setattr(BatchedSearch, "_decode_batch", broken)
     with pytest.raises(UserError, match="broken"):
-        Translator(model, vocabularies, Toy(), workers=2, batch_tokens=1).translate(
+        Translator(model, vocabularies, Broken(), workers=2, batch_tokens=1).translate(
             [sentence(i, 4) for i in range(50)]
         )
     assert len(begun) < 10  # of 50
@@ -275,21 +281,3 @@ def test_samples_follow_from_seed_and_line(decoder):
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
     greedy = decoder.translate(lines, sampling=Sampling(top_k=1))
     assert_same(greedy, decoder.translate(lines, beam_size=1))
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (dict(beam_size=0), "beam_size=0: expected at least 1"),
-        (dict(beam_size=2, n_best=3), "n_best=3: expected at most beam_size=2"),
-        (dict(alpha=-1.0), "alpha=-1.0: expected at least 0"),
-        (dict(alpha=float("nan")), "alpha=nan: expected at least 0"),
-        (dict(sampling={"temperature": 0.0}), "temperature=0.0: expected more than 0"),
-        (dict(sampling={"top_k": 0}), "top_k=0: expected at least 1"),
-    ],
-)
-def test_bad_options_are_named(decoder, options, message):
-    with pytest.raises(UserError, match=message):
-        if "sampling" in options:
-            options = {"sampling": Sampling(**options["sampling"])}
-        decoder.translate(["hills"], **options)

@@ -29,10 +29,10 @@ def test_the_next_number(tmp_path):
     (tmp_path / "5").touch()  # a file, which is in the way too
     assert new_version(tmp_path, None).name == "6" and new_version(tmp_path, 4).name == "4"
     for version in 0, -1, 2**63:
-        with pytest.raises(UserError, match=f"--version={version}: expected 1 to .* free one is 6"):
+        with pytest.raises(UserError, match=f"^version {version}: expected 1 to .* free one is 6"):
             new_version(tmp_path, version)
     for version in 3, 5:
-        with pytest.raises(UserError, match=f"--version={version}: .* exists; .* free one is 6"):
+        with pytest.raises(UserError, match=f"{version} exists; .* free version is 6"):
             new_version(tmp_path, version)
 
 
@@ -68,7 +68,7 @@ def test_a_number_taken_at_the_last_moment(tmp_path, monkeypatch):
         assert publish(folder, tmp_path, None) == tmp_path / "3"
     with building(tmp_path) as folder:
         built(folder, "mine")
-        with pytest.raises(UserError, match="--version=1: .* exists"):
+        with pytest.raises(UserError, match="1 exists"):
             publish(folder, tmp_path, 1)
     assert names(tmp_path) == ["1", "2", "3"]
 
@@ -96,6 +96,6 @@ def test_what_killed_ones_left_goes_with_the_next(tmp_path):
 
 def test_where_nothing_can_be_written(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=f"^--export_dir {tmp_path}/file/below: Not a directory$"):
+    with pytest.raises(UserError, match=f"^{tmp_path}/file/below: Not a directory$"):
         with building(tmp_path / "file" / "below"):
             pass

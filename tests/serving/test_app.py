@@ -20,7 +20,7 @@ from t2t_lite.export import metadata
 from t2t_lite.serving import protocol
 from t2t_lite.serving.app import Service, create_app
 from t2t_lite.serving.limits import MAX_SUBWORDS, Limits
-from t2t_lite.serving.model import ServedModel, _value
+from t2t_lite.serving.model import ServedModel
 
 LINES = [
     "a slow train", "", "   ", "\u3000\u2028", "two\tbridges", " far  roofs ",
@@ -143,23 +143,28 @@ class Held:
     """A model that works only while it is not held."""
 
     def __init__(self, model):
-        self._model, self.begun, self.free = model, threading.Event(), threading.Event()
+        self.model, self.begun, self.free = model, threading.Event(), threading.Event()
 
     def __getattr__(self, name):
-        return getattr(self._model, name)
+        return getattr(self.model, name)
 
     def __call__(self, signature, rows):
         self.begun.set()
         assert self.free.wait(20)
-        return self._model(signature, rows)
+        return self.model(signature, rows)
 
 
 @pytest.fixture
-def held(translator):
+def said():
+    """What the service of `held` logs."""
+    return []
+
+
+@pytest.fixture
+def held(translator, said):
     held = Held(translator[1])
-    client = Client(
-        Service(held, Limits(max_lines=3, max_waiting_lines=3, max_batch_lines=2, timeout=5))
-    )
+    limits = Limits(max_lines=3, max_waiting_lines=3, max_batch_lines=2, timeout=5)
+    client = Client(Service(held, limits, log=said.append))
     yield client, held
     held.free.set()
     client.runner.close()
@@ -248,16 +253,15 @@ def test_score(numbers, translator):
     assert columns["score"] == pytest.approx([value["score"] for value in found], abs=1e-4)
 
 
-def test_attention_is_that_of_the_export_without_padding(numbers, translator):
+def test_attention_is_that_of_the_export_without_padding(numbers, translator_export):
     rows = [
         {"text": "a slow train", "target": "two bridges over the snow"},
         {"text": "roofs", "target": "far"},
     ]
     found = numbers.predict("attention", instances=rows)
+    attention = tf.saved_model.load(translator_export.folder / "1").signatures["attention"]
     for row, value in zip(rows, found, strict=True):
-        result = translator[1]._model.signatures["attention"](
-            **{name: tf.constant([text]) for name, text in row.items()}
-        )
+        result = attention(**{name: tf.constant([text]) for name, text in row.items()})
         assert value["source_pieces"] == [
             piece.decode() for piece in result["source_pieces"][0].numpy()
         ]
@@ -517,7 +521,8 @@ def test_a_client_that_has_gone_costs_no_work(held):
         )
         await asyncio.to_thread(model.begun.wait, 20)
         gone = await ask(client.app, "POST", path, body, stays=False)
-        assert gone.status == 499 and client.service._served.batcher.waiting == 0
+        metrics = await ask(client.app, "GET", "/metrics", b"")
+        assert gone.status == 499 and b"\nt2t_waiting_lines 0.0\n" in metrics.body
         model.free.set()
         return await first
 
@@ -617,22 +622,6 @@ def test_metrics_count_by_route_and_status(client):
     assert client.metric(f't2t_request_seconds_count{{route="{route}"}}') == 2
 
 
-def test_no_number_that_json_does_not_have():
-    assert (
-        _value(np.float32(np.nan)) is None
-        and _value(np.float32(-np.inf)) is None
-        and _value(np.float32(0.5)) == 0.5
-    )
-    assert _value(np.array([[1.5, np.inf], [0, 1]], np.float32)) == [[1.5, None], [0, 1]]
-
-
-def test_limits_that_contradict_each_other():
-    with pytest.raises(UserError, match="--max_waiting_lines=5: expected at least --max_lines=10,"):
-        Limits(max_lines=10, max_waiting_lines=5)
-    with pytest.raises(UserError, match="--timeout=0: expected more than 0"):
-        Limits(timeout=0)
-
-
 class Version2:
     """The same model as another version."""
 
@@ -648,18 +637,16 @@ class Version2:
         return [{**row, "text": "of version 2"} for row in self._model(signature, rows)]
 
 
-def test_another_version_while_requests_wait_for_the_one_before(held):
+def test_another_version_while_requests_wait_for_the_one_before(held, said):
     """They get its answers; new ones get the other's, which is the only one with a route then."""
     client, model = held
-    said = []
-    client.service._log = said.append
     root = client.model
 
     async def switched():
         body = json.dumps({"instances": ["a slow train"]}).encode()
         waiting = asyncio.create_task(ask(client.app, "POST", f"{root}/versions/1:predict", body))
         await asyncio.to_thread(model.begun.wait, 20)
-        client.service.switch(Version2(model._model))
+        client.service.switch(Version2(model.model))
         during = await ask(client.app, "GET", root, b"")
         new = await ask(client.app, "POST", f"{root}:predict", body)
         named = await ask(client.app, "POST", f"{root}/versions/2:predict", body)
@@ -684,14 +671,17 @@ def test_another_version_while_requests_wait_for_the_one_before(held):
 
 
 def test_a_version_without_requests_is_released_at_once(translator):
-    said = []
-    client = Client(Service(translator[1], Limits(), log=said.append))
+    said, model = [], Held(translator[1])
+    model.free.set()
+    client = Client(Service(model, Limits(), log=said.append))
     client.predict(instances=["roofs"])
-    batcher = weakref.ref(client.service._served.batcher)
+    gone = weakref.ref(model)
+    del model
     client.service.switch(Version2(translator[1]))
-    assert said[1:] == ["version 1 is released"] and batcher() is None
+    assert said[1:] == ["version 1 is released"]
     assert client.predict(instances=["roofs"])[0]["text"] == "of version 2"
-    client.runner.close()
+    client.runner.close()  # and with it the threads that may still be at the end of a call
+    assert gone() is None
 
 
 def test_a_version_that_is_not_whole(translator_export, tmp_path):

@@ -36,8 +36,7 @@ def serve(model, script, **options):
     async def run():
         batcher = Batcher(model, **{"max_lines": 4, "max_waiting": 1000, **options})
         result = await script(batcher)
-        await asyncio.sleep(0.01)
-        assert batcher.waiting == 0 and not batcher._calls and not batcher._queues
+        assert batcher.waiting == 0
         return result
 
     return asyncio.run(run())

@@ -64,7 +64,7 @@ def test_nothing_that_can_be_served_is_one_error(tmp_path):
     with pytest.raises(UserError) as error:
         export.versions.newest()
     assert str(error.value) == (
-        f"--export_dir {export.path}: {export.path}/latest: not a version's name; "
+        f"{export.path}: {export.path}/latest: not a version's name; "
         f"{export.path}/4: NotADirectoryError: [Errno 20] Not a directory: "
         f"'{export.path}/4/model'; {export.path}/3: RuntimeError: bad broken"
     )
@@ -83,7 +83,7 @@ def test_a_version_alone(tmp_path):
     assert alone.newest() == "1" and alone.look() is None and export.said == []
     assert name_of(export.path) == name_of(export.path / "1") == "models"
     assert name_of(export.path, "other") == "other"
-    with pytest.raises(UserError, match="--name='a/b': expected letters, digits, dots and dashes"):
+    with pytest.raises(UserError, match="name 'a/b': expected letters, digits, dots and dashes"):
         name_of(export.path, "a/b")
 
 
