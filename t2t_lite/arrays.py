@@ -113,7 +113,7 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
     """Assigns a file's arrays to the variables of the same names, or of what those are called now.
 
     Returns what was stored beside them. Raises UserError, before it assigns any, unless names and
-    shapes are exactly the variables'.
+    shapes are exactly the variables', and all numbers finite.
     """
     file = _open(path)
     stored, about = _names(file), _about(path, file)
@@ -130,6 +130,8 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
     values = {name: file.get_tensor(name) for name in file.keys()}
     if (file.metadata() or {}).get("crc32") not in (None, _crc32(values)):
         raise DamagedFile(f"{path}: damaged, not as it was written")
+    for name, value in values.items():
+        _check_finite(path, name, value)
     for name, variable in variables.items():
         variable.assign(values[stored[name]])
     return about
@@ -138,7 +140,7 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
 def average(paths: Sequence[Path], output: Path) -> None:
     """Writes the mean of several models' weights (section 6.1), reading an array at a time.
 
-    Raises UserError where their names or shapes differ.
+    Raises UserError where their names or shapes differ, or a number is not finite.
     """
     files = [_open(path) for path in paths]
     names = [_names(file) for file in files]
@@ -155,14 +157,21 @@ def average(paths: Sequence[Path], output: Path) -> None:
     mean = {}
     for name, shape in shapes[0].items():
         total = np.zeros(shape, np.float64)
-        for file, stored in zip(files, names):
-            total += file.get_tensor(stored[name])
+        for path, file, stored in zip(paths, files, names):
+            value = file.get_tensor(stored[name])
+            _check_finite(path, name, value)
+            total += value
         mean[name] = (total / len(files)).astype(np.float32)
     steps = [_about(path, file).get("step") for path, file in zip(paths, files)]
     for path, step in zip(paths, steps):
         if type(step) is not int:
             raise UserError(f"{path}: step {step!r}; expected a checkpoint, which has a number")
     write_arrays(output, mean, {"step": max(steps), "averaged": steps})
+
+
+def _check_finite(path: Path, name: str, value: np.ndarray) -> None:
+    if not np.isfinite(value).all():
+        raise DamagedFile(f"{path}: weights are not finite: {name}")
 
 
 def _names(file) -> dict[str, str]:

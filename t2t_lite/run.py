@@ -242,16 +242,11 @@ class Run:
         return BestWeights(self.path / "best", self.hparams.keep_best)
 
     @property
-    def best(self) -> Path:
-        """The weights with the best figure on the dev set; runs of before had one file."""
-        return next(
-            (path for _, path in self.best_weights.ranked()), self.path / "best.safetensors"
-        )
-
-    @property
     def averaged(self) -> Path:
         """The mean of the last checkpoints."""
-        return self.path / "averaged.safetensors"
+        from t2t_lite.weights import AVERAGED
+
+        return self.path / AVERAGED
 
     def vocabularies(self):
         """The run's own vocabularies (`data.tokenizer.Vocabularies`).
@@ -265,17 +260,10 @@ class Run:
         return Vocabularies.load(self.path)
 
     def weights(self) -> Path:
-        """The weights to use: averaged, else best, else latest.
+        """The weights to use, as `weights.chosen` says."""
+        from t2t_lite.weights import chosen
 
-        Raises UserError where nothing is saved yet.
-        """
-        from t2t_lite.checkpoints import MODEL
-
-        latest = [path / MODEL for path in self.checkpoints().steps()[-1:]]
-        for path in (self.averaged, self.best, *latest):
-            if path.is_file():
-                return path
-        raise UserError(f"--output_dir {self.path}: no checkpoint is saved yet")
+        return chosen(self.path)
 
     def new_model(self, vocabularies, policy: str = "float32"):
         """A `Transformer` of the run's sizes, with fresh weights."""

@@ -136,6 +136,21 @@ def test_files_that_are_broken(tmp_path):
             average([tmp_path / "whole", file], tmp_path / "averaged")
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite(tmp_path, number):
+    values = arrays(variables())
+    values["kernel"][1, 2] = number
+    written(tmp_path / "whole")
+    file, before = written(tmp_path / "diverged", values), variables(7.0)
+    for read in (
+        lambda: load_arrays(file, before),
+        lambda: average([tmp_path / "whole", file], tmp_path / "averaged"),
+    ):
+        with pytest.raises(UserError, match=f"^{file}: weights are not finite: kernel$"):
+            read()
+    assert np.all(before["kernel"].numpy() == 7) and not (tmp_path / "averaged").exists()
+
+
 def test_numbers_of_other_kinds(tmp_path):
     file = written(tmp_path / "a", {"kernel": np.zeros((2, 3), np.int16), "bias": np.zeros(3)})
     with pytest.raises(UserError, match="a: kernel has numbers of kind I16; expected F32"):

@@ -130,6 +130,7 @@ def _translator(run, args) -> tuple:
     workers = start_tensorflow(threads, together=args.interactive)
     from t2t_lite.decoding.search import Sampling
     from t2t_lite.devices import choose_xla
+    from t2t_lite.weights import described
 
     translator = run.translator(
         precision=args.precision,
@@ -137,8 +138,7 @@ def _translator(run, args) -> tuple:
         xla=choose_xla(args.xla)[0],
         workers=workers,
     )
-    kind = {run.averaged: "averaged", run.best: "best"}.get(translator.weights, "latest")
-    log(f"checkpoint: {kind} ({translator.weights})")
+    log(f"weights     {described(translator.weights)}")
     options = {
         name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length", "n_best")
     }

@@ -78,8 +78,11 @@ def _evaluate(run: Run, args, source: Source, pairs: list, metric: Metric):
     workers = start_tensorflow(together=args.no_decode)  # decoding takes most of the time
     from tqdm import tqdm
 
+    from t2t_lite.weights import described
+
     translator = run.translator(workers=workers)
-    arguments.log(f"{len(pairs):,} pairs from {source}, weights {translator.weights}")
+    arguments.log(f"weights     {described(translator.weights)}")
+    arguments.log(f"pairs       {len(pairs):,} from {source}")
     silent = True if args.no_decode else None  # None: unless on a terminal
     with tqdm(total=len(pairs), unit="sentence", desc="decoding", disable=silent) as bar:
         return translator.evaluate(

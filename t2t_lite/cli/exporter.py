@@ -65,6 +65,7 @@ def export() -> None:
     if getattr(args, other) is not None:
         raise UserError(f"--{other}={getattr(args, other)}: not for --format={args.format}")
     from t2t_lite.run import Run
+    from t2t_lite.weights import described
 
     run = Run.open(args.output_dir, args.usr_dir, arguments.log)
     start_tensorflow()
@@ -77,7 +78,7 @@ def export() -> None:
         from t2t_lite.export import ctranslate2 as module
 
         options["quantization"] = args.quantization
-    arguments.log(f"checkpoint: {run.weights()}")
+    arguments.log(f"weights     {described(run.weights())}")
     folder = module.export(
         run, args.export_dir, args.version, **options, constrained=not args.unconstrained
     )

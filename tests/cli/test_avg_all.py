@@ -7,7 +7,8 @@ from untrained import untrained_run
 
 from t2t_lite.arrays import read_about, write_arrays
 from t2t_lite.checkpoints import MODEL
-from t2t_lite.cli import avg_all
+from t2t_lite.cli import avg_all, decoder, exporter
+from t2t_lite.cli import eval as eval_command
 
 
 @pytest.fixture
@@ -40,3 +41,24 @@ def test_as_many_as_there_are(refusal, saved, run):
         assert refusal(avg_all, "--output_dir", saved.path, "--n", number) == message
     assert saved.averaged.read_bytes() == before
     assert "has 0 checkpoints" in refusal(avg_all, "--output_dir", run.path)
+
+
+def test_no_command_uses_weights_that_are_not_finite(call, refusal, saved, tmp_path):
+    values = load_file(saved.averaged)
+    next(iter(values.values()))[:] = np.nan
+    newest = saved.path / "checkpoints/step-00000005" / MODEL
+    write_arrays(newest, values, {"step": 5})
+    flags = "--output_dir", saved.path
+    assert f"{newest}: weights are not finite: " in refusal(avg_all, *flags)
+    newest.replace(saved.averaged)
+    (tmp_path / "in").write_text("some words\n")
+    pairs = "--input", tmp_path / "in", "--reference", tmp_path / "in"
+    for command, *more in (
+        (decoder, *pairs[:2]),
+        (eval_command, *pairs),
+        (eval_command, *pairs, "--no_decode"),
+    ):
+        assert f"{saved.averaged}: weights are not finite: " in refusal(command, *flags, *more)
+    code, out, err = call(exporter, *flags, "--export_dir", tmp_path / "export")
+    assert (code, out) == (2, "") and err.count("weights are not finite") == 1
+    assert not (tmp_path / "export").exists()

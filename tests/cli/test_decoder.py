@@ -35,7 +35,7 @@ def test_exactly_one_line_for_each_whatever_it_holds(command, run, tmp_path):
         "--input", source, "--output", output, "--beam_size", 2, "--extra_length", 3
     )
     assert (code, out) == (0, "")
-    assert f"checkpoint: averaged ({run.averaged})" in err
+    assert f"weights     {run.averaged} (step 0)\n" in err
     speed = r"[\d.]+ sentences/s, [1-9][\d,]* source sub-words/s"
     assert re.search(rf"10 sentences in [\d.]+ s, the first after [\d.]+ s; {speed}\n", err)
     written = output.read_bytes()

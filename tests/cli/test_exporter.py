@@ -21,7 +21,8 @@ def test_an_export_gets_the_next_number_and_its_search(command, run, tmp_path, m
         (tmp_path / name).mkdir()
     flags = ["--beam_size", "2", "--alpha", "0.5", "--extra_length", "3", "--n_best", "1"]
     code, out, err = command("--export_dir", tmp_path, *flags)
-    assert (code, out) == (0, f"{tmp_path / '3'}\n") and f"checkpoint: {run.averaged}" in err
+    assert (code, out) == (0, f"{tmp_path / '3'}\n"), err
+    assert f"weights     {run.averaged} (step 0)\n" in err
     about = json.loads((tmp_path / "3" / "assets.extra" / "metadata.json").read_text())
     assert [about[name] for name in ("beam_size", "alpha", "extra_length", "n_best")] == [
         2,

@@ -1,0 +1,56 @@
+"""The weights of a run: which file of them commands use, and what it holds."""
+
+import warnings
+from pathlib import Path
+
+from t2t_lite.arrays import read_about
+from t2t_lite.checkpoints import MODEL, BestWeights, Checkpoints
+from t2t_lite.errors import UserError
+
+AVERAGED = "averaged.safetensors"
+
+
+def chosen(run: Path) -> Path:
+    """A run's averaged, else best, else latest weights.
+
+    An average of before stays the choice where training has gone on since: it is mostly the better
+    one, and the next is made when training ends. But a warning says so.
+
+    Raises UserError where nothing is saved yet.
+    """
+    checkpoints = Checkpoints(run / "checkpoints", keep=1).steps()
+    averaged = run / AVERAGED
+    if averaged.is_file():
+        if checkpoints:
+            _warn_if_older(averaged, int(checkpoints[-1].name.removeprefix("step-")))
+        return averaged
+    best = [path for _, path in BestWeights(run / "best").ranked()]
+    of_before = run / "best.safetensors"  # runs of before had one file
+    for path in (*best, of_before, *(folder / MODEL for folder in reversed(checkpoints))):
+        if path.is_file():
+            return path
+    raise UserError(f"--output_dir {run}: no checkpoint is saved yet")
+
+
+def described(path: Path) -> str:
+    """The file, and of what steps it is: `RUN/averaged.safetensors (steps 400 to 520)`."""
+    about = read_about(path)
+    steps = about.get("averaged") or [about.get("step")]
+    if not all(type(step) is int for step in steps):
+        return str(path)
+    first, last = min(steps), max(steps)
+    text = f"step {last:,}" if first == last else f"steps {first:,} to {last:,}"
+    if "figure" in about:
+        text += f", {about['figure']} {about['value']:.4f}"
+    return f"{path} ({text})"
+
+
+def _warn_if_older(averaged: Path, newest: int) -> None:
+    about = read_about(averaged)
+    known = about.get("newest", about.get("step"))  # the newest checkpoint when it was made
+    if type(known) is int and known < newest:
+        warnings.warn(
+            f"{described(averaged)}: training has gone on to step {newest:,} since; the average is "
+            "used as it was, until training ends or t2t-avg-all makes a new one",
+            stacklevel=3,
+        )
