@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from t2t_lite import __version__, plugins, records, registry
-from t2t_lite.config import PRECISIONS, HParams
+from t2t_lite.config import HParams
 from t2t_lite.data import vocabulary_files
 from t2t_lite.data.prepare import changes
 from t2t_lite.errors import UserError
@@ -282,6 +282,15 @@ class Run:
             name="transformer",
         )
 
+    def trained_model(self, vocabularies, weights: Path, precision: str = "float32"):
+        """A `Transformer` of the run's sizes, with the weights of a file."""
+        from t2t_lite.arrays import check_size, load_arrays, model_variables
+
+        check_size(weights, self.hparams)
+        model = self.new_model(vocabularies, precision)
+        load_arrays(weights, model_variables(model))
+        return model
+
     def translator(self, *, weights: Path | None = None, precision: str = "float32", **options):
         """Opens the run's trained model, vocabularies and problem as a `Translator`.
 
@@ -290,15 +299,11 @@ class Run:
             precision: of weights and products, one of PRECISIONS.
             **options: `workers`, `devices`, `batch_tokens`, `xla` of `Translator`.
         """
-        from t2t_lite.arrays import check_size, load_arrays, model_variables
         from t2t_lite.translator import Translator
 
-        weights = weights or self.weights()
-        vocabularies = self.vocabularies()
-        check_size(weights, self.hparams)
-        model = self.new_model(vocabularies, precision)
-        load_arrays(weights, model_variables(model))
-        return Translator(model, vocabularies, self.problem, weights=weights, **options)
+        weights, vocabularies = weights or self.weights(), self.vocabularies()
+        model = self.trained_model(vocabularies, weights, precision)
+        return Translator(model, vocabularies, self.problem, weights=[weights], **options)
 
 
 def _read(file: Path) -> dict:
@@ -312,24 +317,3 @@ def _read(file: Path) -> dict:
         )
     records.check(record, _KINDS, file)
     return record
-
-
-def load(path, usr_dir: str | None = None, precision: str = "float32", threads: int | None = None):
-    """Opens a run directory's averaged, else best, else latest weights as a `Translator`.
-
-    Args:
-        path: the run directory of t2t-trainer.
-        usr_dir: the Python file or folder that registers its problem, where it has moved or
-            changed since. A run from elsewhere runs no code of its own unless that is named here.
-        precision: "float32", "bfloat16" or "float16", of weights and products, the logits' too.
-        threads: of the CPU; default: all. Where TensorFlow does not run yet, it is told to use one
-            for each operation, and that many batches are translated side by side.
-
-    Raises UserError where there is no run or no checkpoint.
-    """
-    from t2t_lite.runtime import start_tensorflow
-
-    if precision not in PRECISIONS:
-        raise UserError(f"precision={precision!r}: expected one of {', '.join(PRECISIONS)}")
-    workers = start_tensorflow(threads, together=False)
-    return Run.open(path, usr_dir).translator(precision=precision, workers=workers)

@@ -1,6 +1,7 @@
 """The weights of a run: which file of them commands use, and what it holds."""
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.arrays import read_about
@@ -32,7 +33,12 @@ def chosen(run: Path) -> Path:
     raise UserError(f"--output_dir {run}: no checkpoint is saved yet")
 
 
-def described(path: Path) -> str:
+def described(paths: Sequence[Path]) -> str:
+    """A line for each file that is used: `weights     RUN/averaged.safetensors (steps 4 to 20)`."""
+    return "\n".join(f"weights     {with_steps(path)}" for path in paths)
+
+
+def with_steps(path: Path) -> str:
     """The file, and of what steps it is: `RUN/averaged.safetensors (steps 400 to 520)`."""
     about = read_about(path)
     steps = about.get("averaged") or [about.get("step")]
@@ -50,7 +56,7 @@ def _warn_if_older(averaged: Path, newest: int) -> None:
     known = about.get("newest", about.get("step"))  # the newest checkpoint when it was made
     if type(known) is int and known < newest:
         warnings.warn(
-            f"{described(averaged)}: training has gone on to step {newest:,} since; the average is "
-            "used as it was, until training ends or t2t-avg-all makes a new one",
+            f"{with_steps(averaged)}: training has gone on to step {newest:,} since; the average "
+            "is used as it was, until training ends or t2t-avg-all makes a new one",
             stacklevel=3,
         )

@@ -7,7 +7,7 @@ import pytest
 
 from t2t_lite.arrays import write_arrays
 from t2t_lite.errors import UserError
-from t2t_lite.weights import chosen, described
+from t2t_lite.weights import chosen, described, with_steps
 
 
 def write(path, **about):
@@ -25,15 +25,18 @@ def test_averaged_else_best_else_latest(tmp_path):
     checkpoint(tmp_path, 10)
     latest = checkpoint(tmp_path, 1200)
     assert chosen(tmp_path) == latest
-    assert described(latest) == f"{latest} (step 1,200)"
+    assert with_steps(latest) == f"{latest} (step 1,200)"
     of_before = write(tmp_path / "best.safetensors", step=10)
     assert chosen(tmp_path) == of_before
     best = write(tmp_path / "best/step-00000600.safetensors", step=600, figure="bleu", value=31.5)
     assert chosen(tmp_path) == best
-    assert described(best) == f"{best} (step 600, bleu 31.5000)"
+    assert with_steps(best) == f"{best} (step 600, bleu 31.5000)"
     averaged = write(tmp_path / "averaged.safetensors", step=1200, averaged=[10, 1200])
     assert chosen(tmp_path) == averaged
-    assert described(averaged) == f"{averaged} (steps 10 to 1,200)"
+    assert with_steps(averaged) == f"{averaged} (steps 10 to 1,200)"
+    assert described([averaged, latest]) == (
+        f"weights     {averaged} (steps 10 to 1,200)\nweights     {latest} (step 1,200)"
+    )
 
 
 def test_an_average_that_training_has_left_behind_is_named_with_both_steps(tmp_path):
@@ -56,4 +59,4 @@ def test_what_no_trainer_wrote_has_no_steps(tmp_path, about):
     averaged = write(tmp_path / "averaged.safetensors", **about)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert described(chosen(tmp_path)) == str(averaged)
+        assert with_steps(chosen(tmp_path)) == str(averaged)

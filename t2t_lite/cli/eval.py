@@ -11,7 +11,7 @@ from t2t_lite.data.sources import SPLITS, Source, TextFiles
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Metric
 from t2t_lite.output import Output, check_no_input, writing
-from t2t_lite.run import Run
+from t2t_lite.runs import Runs
 from t2t_lite.runtime import start_tensorflow
 
 
@@ -23,7 +23,7 @@ def parser(metric: type[Metric] = Metric) -> arguments.Parser:
         "t2t-eval --output_dir RUN --help shows the flags of the problem's metric too.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    arguments.add_run(parser)
+    arguments.add_runs(parser)
     what = parser.add_argument_group("what to measure on")
     what.add_argument("--split", choices=SPLITS, help="of the run's problem (default: dev)")
     help = "inputs, a line each, instead of a split; with --reference"
@@ -42,11 +42,11 @@ def parser(metric: type[Metric] = Metric) -> arguments.Parser:
 
 def evaluate() -> None:
     """Runs the command."""
-    run = _named_run()
-    args = parser(run.problem.metric if run else Metric).parse_args()
+    runs = _named_runs()
+    args = parser(runs.problem.metric if runs else Metric).parse_args()
     if bool(args.input) != bool(args.reference):
         raise UserError("--input and --reference go together")
-    chosen = options.given_options(args, run.problem.metric)
+    chosen = options.given_options(args, runs.problem.metric)
     if chosen and args.no_decode:
         [(name, value), *_] = chosen.items()
         raise UserError(f"--{name}={value} says how to score; expected no --no_decode with it")
@@ -55,13 +55,13 @@ def evaluate() -> None:
     inputs = list(filter(None, [args.input, args.reference]))
     if args.per_line:
         check_no_input(args.per_line, *inputs)
-    source = TextFiles(*inputs) if inputs else run.problem.source(args.split or "dev")
+    source = TextFiles(*inputs) if inputs else runs.problem.source(args.split or "dev")
     pairs = list(source.pairs())
     if not pairs:
         raise UserError(f"{source}: empty; expected at least one pair")
-    metric = run.problem.metric(**chosen)
+    metric = runs.problem.metric(**chosen)
     with writing(args.per_line) if args.per_line else contextlib.nullcontext() as per_line:
-        result = _evaluate(run, args, source, pairs, metric)
+        result = _evaluate(runs, args, source, pairs, metric)
         if per_line:
             _write_lines(per_line, result.scores, result.outputs)
     figures = result.figures | ({} if args.no_decode else metric.settings())
@@ -73,15 +73,15 @@ def evaluate() -> None:
         print(f"{name:24} {value:{form}}")
 
 
-def _evaluate(run: Run, args, source: Source, pairs: list, metric: Metric):
-    """The Evaluation of the run's model on pairs."""
+def _evaluate(runs: Runs, args, source: Source, pairs: list, metric: Metric):
+    """The Evaluation of the runs' model on pairs."""
     workers = start_tensorflow(together=args.no_decode)  # decoding takes most of the time
     from tqdm import tqdm
 
     from t2t_lite.weights import described
 
-    translator = run.translator(workers=workers)
-    arguments.log(f"weights     {described(translator.weights)}")
+    translator = runs.translator(workers=workers)
+    arguments.log(described(translator.weights))
     arguments.log(f"pairs       {len(pairs):,} from {source}")
     silent = True if args.no_decode else None  # None: unless on a terminal
     with tqdm(total=len(pairs), unit="sentence", desc="decoding", disable=silent) as bar:
@@ -98,14 +98,14 @@ def _evaluate(run: Run, args, source: Source, pairs: list, metric: Metric):
         )
 
 
-def _named_run() -> Run | None:
-    """The run that --output_dir names, opened, since the metric of its problem has flags.
+def _named_runs() -> Runs | None:
+    """The runs that --output_dir names, opened, since the metric of its problem has flags.
 
     None where none is named, or, with --help, where there is none.
     """
-    look = arguments.first_look(None, "--output_dir", "--usr_dir")
+    look = arguments.first_look(None, "--usr_dir", several=["--output_dir"])
     try:
-        return Run.open(look.output_dir, look.usr_dir, arguments.log) if look.output_dir else None
+        return Runs.open(look.output_dir, look.usr_dir, arguments.log) if look.output_dir else None
     except UserError:
         if {"-h", "--help"} & set(sys.argv[1:]):
             return None

@@ -20,6 +20,7 @@ from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.decoding.constraint import Brackets
 from t2t_lite.decoding.search import Sampling, Search, run_search
 from t2t_lite.errors import UserError
+from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem, grammar_of
 
@@ -60,7 +61,7 @@ class BatchedSearch:
     """Searches for the outputs of lines, in batches of bounded memory on every device.
 
     Args:
-        model: Transformer.
+        model: Transformer, or Ensemble.
         vocabularies: Vocabularies.
         problem: Problem; says how to decode unless told otherwise, and how text goes in and out.
         devices: TensorFlow's names of the devices to use; default: all GPUs, or the CPU. The first
@@ -72,7 +73,7 @@ class BatchedSearch:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Transformer | Ensemble,
         vocabularies: Vocabularies,
         problem: Problem,
         *,
@@ -275,7 +276,9 @@ class _Program:
     A function is one graph for each shape under XLA, else one for all.
     """
 
-    def __init__(self, model: Transformer, device: str, grammar: Brackets | None, xla: bool):
+    def __init__(
+        self, model: Transformer | Ensemble, device: str, grammar: Brackets | None, xla: bool
+    ):
         self._model, self._device, self._grammar, self._xla = model, device, grammar, xla
         self._functions: dict[Search, tf.types.experimental.PolymorphicFunction] = {}
 
@@ -301,7 +304,7 @@ def _any_shape(search: Search) -> list:
     return [inputs, prefix, limits, *([uniforms] if search.sampling else [])]
 
 
-def _copy(model: Transformer, device: str) -> Transformer:
+def _copy(model: Transformer | Ensemble, device: str) -> Transformer:
     with tf.device(device):
         copy = type(model).from_config(model.get_config())
         copy.set_weights(model.get_weights())
