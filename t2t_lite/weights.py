@@ -30,7 +30,7 @@ def chosen(run: Path) -> Path:
     for path in (*best, of_before, *(folder / MODEL for folder in reversed(checkpoints))):
         if path.is_file():
             return path
-    raise UserError(f"--output_dir {run}: no checkpoint is saved yet")
+    raise UserError(f"{run}: no checkpoint is saved yet")
 
 
 def described(paths: Sequence[Path]) -> str:
