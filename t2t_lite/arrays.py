@@ -137,36 +137,51 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
     return about
 
 
-def average(paths: Sequence[Path], output: Path) -> None:
+def check_alike(paths: Sequence[Path]) -> None:
+    """Raises UserError, naming the first file that is not as the first of all, where one is not.
+
+    That is by the names and shapes of its arrays.
+    """
+    first = None
+    for path in paths:
+        file = _open(path)
+        shapes = {name: _shape(path, file, stored) for name, stored in _names(file).items()}
+        first = first or shapes
+        for name in [*first, *shapes]:
+            here, there = (found.get(name, "missing") for found in (shapes, first))
+            if here != there:
+                raise UserError(
+                    f"{path}: {name} is {here}, and in {paths[0]} it is {there}; expected "
+                    "checkpoints of the same model"
+                )
+
+
+def average(paths: Sequence[Path], output: Path, **about) -> None:
     """Writes the mean of several models' weights (section 6.1), reading an array at a time.
 
-    Raises UserError where their names or shapes differ, or a number is not finite.
+    Args:
+        paths: files of weights.
+        output: the file to write.
+        **about: what stands beside the arrays, further to the steps of those averaged.
+
+    Raises UserError where names or shapes differ, or a number is not finite.
     """
+    check_alike(paths)
     files = [_open(path) for path in paths]
     names = [_names(file) for file in files]
-    shapes = [
-        {name: _shape(path, file, stored[name]) for name in stored}
-        for path, file, stored in zip(paths, files, names, strict=True)
-    ]
-    for path, found in zip(paths, shapes):
-        for name in [*shapes[0], *found]:
-            if found.get(name) != shapes[0].get(name):
-                raise UserError(
-                    f"{path}: {name} is not as in {paths[0]}; expected checkpoints of one run"
-                )
     mean = {}
-    for name, shape in shapes[0].items():
-        total = np.zeros(shape, np.float64)
+    for name in names[0]:
+        total = 0.0
         for path, file, stored in zip(paths, files, names):
             value = file.get_tensor(stored[name])
             _check_finite(path, name, value)
-            total += value
+            total = total + value.astype(np.float64)
         mean[name] = (total / len(files)).astype(np.float32)
     steps = [_about(path, file).get("step") for path, file in zip(paths, files)]
     for path, step in zip(paths, steps):
         if type(step) is not int:
             raise UserError(f"{path}: step {step!r}; expected a checkpoint, which has a number")
-    write_arrays(output, mean, {"step": max(steps), "averaged": steps})
+    write_arrays(output, mean, {"step": max(steps), "averaged": steps, **about})
 
 
 def _check_finite(path: Path, name: str, value: np.ndarray) -> None:

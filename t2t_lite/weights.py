@@ -33,6 +33,29 @@ def chosen(run: Path) -> Path:
     raise UserError(f"{run}: no checkpoint is saved yet")
 
 
+def files(path: Path) -> list[Path]:
+    """The files of weights that a path stands for.
+
+    A file is one. A folder holds a checkpoint, or several, or files, oldest first; a run stands for
+    its `chosen` ones.
+
+    Raises UserError where there are none.
+    """
+    if path.is_file():
+        return [path]
+    if (path / "run.json").is_file():
+        return [chosen(path)]
+    if (path / MODEL).is_file():
+        return [path / MODEL]
+    found = [folder / MODEL for folder in Checkpoints(path, keep=1).steps()]
+    found += sorted(path.glob("*.safetensors"))
+    if not found:
+        raise UserError(
+            f"{path}: no checkpoint there; expected a file of weights, a folder of them, or a run"
+        )
+    return found
+
+
 def described(paths: Sequence[Path]) -> str:
     """A line for each file that is used: `weights     RUN/averaged.safetensors (steps 4 to 20)`."""
     return "\n".join(f"weights     {with_steps(path)}" for path in paths)

@@ -45,7 +45,7 @@ def test_average_of_different_models(tmp_path):
         "e": {"kernel": np.zeros(3, np.float32), "bias": np.zeros(3, np.float32)},
     }.items():
         write_arrays(tmp_path / name, values, {"step": 1})
-        with pytest.raises(UserError, match=f"{tmp_path / name}: (kernel|bias) is not as in"):
+        with pytest.raises(UserError, match=f"{tmp_path / name}: (kernel|bias) is .* it is "):
             average([tmp_path / "a", tmp_path / name], tmp_path / "averaged")
     assert not (tmp_path / "averaged").exists()
 

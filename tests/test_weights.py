@@ -7,7 +7,7 @@ import pytest
 
 from t2t_lite.arrays import write_arrays
 from t2t_lite.errors import UserError
-from t2t_lite.weights import chosen, described, with_steps
+from t2t_lite.weights import chosen, described, files, with_steps
 
 
 def write(path, **about):
@@ -60,3 +60,15 @@ def test_what_no_trainer_wrote_has_no_steps(tmp_path, about):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert with_steps(chosen(tmp_path)) == str(averaged)
+
+
+def test_what_a_path_stands_for(tmp_path):
+    first, second = checkpoint(tmp_path, 9), checkpoint(tmp_path, 10)
+    best = write(tmp_path / "best/step-00000009.safetensors", step=9, figure="loss", value=2.0)
+    assert files(first) == files(first.parent) == [first]
+    assert files(tmp_path / "checkpoints") == [first, second]
+    assert files(tmp_path / "best") == [best]
+    (tmp_path / "run.json").touch()
+    assert files(tmp_path) == [best]
+    with pytest.raises(UserError, match="none: no checkpoint there; expected a file of weights"):
+        files(tmp_path / "none")
