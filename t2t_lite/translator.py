@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from t2t_lite.arrays import load_arrays, model_variables
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.decoding.batches import BatchedSearch, Hypothesis
 from t2t_lite.decoding.hypotheses import length_penalty
@@ -90,6 +91,15 @@ class Translator:
         self.weights = list(weights)
         self._search = BatchedSearch(model, vocabularies, problem, workers=workers, **options)
         self._perplexity = Perplexity(model, vocabularies, workers=workers)
+
+    def take(self, weights: Path) -> None:
+        """Takes other weights of the same Transformer; what is compiled stays.
+
+        Raises UserError as `arrays.load_arrays` does, and is then as it was.
+        """
+        load_arrays(weights, model_variables(self.model))
+        self._search.update_copies()
+        self.weights = [weights]
 
     @property
     def window(self) -> int:

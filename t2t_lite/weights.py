@@ -9,6 +9,7 @@ from t2t_lite.checkpoints import MODEL, BestWeights, Checkpoints
 from t2t_lite.errors import UserError
 
 AVERAGED = "averaged.safetensors"
+_BEST_OF_BEFORE = "best.safetensors"  # runs of before had one file
 
 
 def chosen(run: Path) -> Path:
@@ -19,15 +20,13 @@ def chosen(run: Path) -> Path:
 
     Raises UserError where nothing is saved yet.
     """
-    checkpoints = Checkpoints(run / "checkpoints", keep=1).steps()
-    averaged = run / AVERAGED
+    saved, averaged = _saved(run / "checkpoints"), run / AVERAGED
     if averaged.is_file():
-        if checkpoints:
-            _warn_if_older(averaged, int(checkpoints[-1].name.removeprefix("step-")))
+        if saved:
+            _warn_if_older(averaged, int(saved[-1].parent.name.removeprefix("step-")))
         return averaged
     best = [path for _, path in BestWeights(run / "best").ranked()]
-    of_before = run / "best.safetensors"  # runs of before had one file
-    for path in (*best, of_before, *(folder / MODEL for folder in reversed(checkpoints))):
+    for path in (*best, run / _BEST_OF_BEFORE, *reversed(saved)):
         if path.is_file():
             return path
     raise UserError(f"{run}: no checkpoint is saved yet")
@@ -47,8 +46,7 @@ def files(path: Path) -> list[Path]:
         return [chosen(path)]
     if (path / MODEL).is_file():
         return [path / MODEL]
-    found = [folder / MODEL for folder in Checkpoints(path, keep=1).steps()]
-    found += sorted(path.glob("*.safetensors"))
+    found = _saved(path) + sorted(path.glob("*.safetensors"))
     if not found:
         raise UserError(
             f"{path}: no checkpoint there; expected a file of weights, a folder of them, or a run"
@@ -63,15 +61,38 @@ def described(paths: Sequence[Path]) -> str:
 
 def with_steps(path: Path) -> str:
     """The file, and of what steps it is: `RUN/averaged.safetensors (steps 400 to 520)`."""
-    about = read_about(path)
-    steps = about.get("averaged") or [about.get("step")]
-    if not all(type(step) is int for step in steps):
+    about, found = read_about(path), steps(path)
+    if not found:
         return str(path)
-    first, last = min(steps), max(steps)
+    first, last = min(found), max(found)
     text = f"step {last:,}" if first == last else f"steps {first:,} to {last:,}"
     if "figure" in about:
         text += f", {about['figure']} {about['value']:.4f}"
     return f"{path} ({text})"
+
+
+def steps(path: Path) -> list[int]:
+    """Those that a file of weights is of, or the mean of; of another program's file none."""
+    about = read_about(path)
+    found = about.get("averaged") or [about.get("step")]
+    return found if all(type(step) is int for step in found) else []
+
+
+def every(run: Path) -> list[Path]:
+    """All weights that a run keeps: its checkpoints, oldest first, its best ones, the average.
+
+    Raises UserError where nothing is saved yet.
+    """
+    found = _saved(run / "checkpoints") + sorted((run / "best").glob("step-*.safetensors"))
+    found += [path for path in (run / _BEST_OF_BEFORE, run / AVERAGED) if path.is_file()]
+    if not found:
+        raise UserError(f"{run}: no checkpoint is saved yet")
+    return found
+
+
+def _saved(folder: Path) -> list[Path]:
+    """The weights of the checkpoints in a folder, oldest first."""
+    return [path / MODEL for path in Checkpoints(folder, keep=1).steps()]
 
 
 def _warn_if_older(averaged: Path, newest: int) -> None:

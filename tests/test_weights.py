@@ -7,7 +7,7 @@ import pytest
 
 from t2t_lite.arrays import write_arrays
 from t2t_lite.errors import UserError
-from t2t_lite.weights import chosen, described, files, with_steps
+from t2t_lite.weights import chosen, described, every, files, with_steps
 
 
 def write(path, **about):
@@ -72,3 +72,12 @@ def test_what_a_path_stands_for(tmp_path):
     assert files(tmp_path) == [best]
     with pytest.raises(UserError, match="none: no checkpoint there; expected a file of weights"):
         files(tmp_path / "none")
+
+
+def test_all_that_a_run_keeps(tmp_path):
+    with pytest.raises(UserError, match="no checkpoint is saved yet"):
+        every(tmp_path)
+    second, first = checkpoint(tmp_path, 100), checkpoint(tmp_path, 20)
+    best = write(tmp_path / "best/step-00000100.safetensors", step=100, figure="f1", value=9.0)
+    averaged = write(tmp_path / "averaged.safetensors", step=100, averaged=[20, 100])
+    assert every(tmp_path) == [first, second, best, averaged]

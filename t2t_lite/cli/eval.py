@@ -2,12 +2,13 @@
 
 import argparse
 import contextlib
+import functools
 import json
 import sys
 
 from t2t_lite import options
 from t2t_lite.cli import arguments
-from t2t_lite.data.sources import SPLITS, Source, TextFiles
+from t2t_lite.data.sources import SPLITS, TextFiles
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Metric
 from t2t_lite.output import Output, check_no_input, writing
@@ -35,7 +36,9 @@ def parser(metric: type[Metric] = Metric) -> arguments.Parser:
     how.add_argument("--no_decode", action="store_true", help=help)
     help = "write each pair's log probability and output, as JSON lines"
     parser.add_argument("--per_line", metavar="FILE", help=help)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    help = "a row for each checkpoint that the run keeps, its best and averaged ones among them"
+    parser.add_argument("--all_checkpoints", action="store_true", help=help)
+    parser.add_argument("--json", action="store_true", help="print JSON, an object a line")
     options.add_options(how, metric)  # last, to be refused where it takes a flag of the command's
     return parser
 
@@ -44,6 +47,47 @@ def evaluate() -> None:
     """Runs the command."""
     runs = _named_runs()
     args = parser(runs.problem.metric if runs else Metric).parse_args()
+    metric = _checked_metric(args, runs)
+    inputs = list(filter(None, [args.input, args.reference]))
+    if args.per_line:
+        check_no_input(args.per_line, *inputs)
+    source = TextFiles(*inputs) if inputs else runs.problem.source(args.split or "dev")
+    pairs = list(source.pairs())
+    if not pairs:
+        raise UserError(f"{source}: empty; expected at least one pair")
+    about = f"pairs       {len(pairs):,} from {source}"
+    measured = functools.partial(
+        _measured, args=args, pairs=pairs, metric=metric, origin=args.reference or source
+    )
+    workers = start_tensorflow(together=args.no_decode)  # decoding takes most of the time
+    if args.all_checkpoints:
+        from t2t_lite.cli.checkpoint_table import print_table
+
+        arguments.log(about)
+        print_table(runs.members[0], measured, args.json, workers)
+        return
+    with writing(args.per_line) if args.per_line else contextlib.nullcontext() as per_line:
+        from t2t_lite.weights import described
+
+        translator = runs.translator(workers=workers)
+        arguments.log(f"{described(translator.weights)}\n{about}")
+        result = measured(translator)
+        if per_line:
+            _write_lines(per_line, result.scores, result.outputs)
+    _print(result.figures | ({} if args.no_decode else metric.settings()), args.json)
+
+
+def _print(figures: dict, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(figures))
+        return
+    for name, value in figures.items():
+        form = {float: ",.4f", int: ","}.get(type(value), "")
+        print(f"{name:24} {value:{form}}")
+
+
+def _checked_metric(args, runs: Runs) -> Metric:
+    """The problem's metric as the flags set it. Raises UserError for flags that do not agree."""
     if bool(args.input) != bool(args.reference):
         raise UserError("--input and --reference go together")
     chosen = options.given_options(args, runs.problem.metric)
@@ -52,44 +96,23 @@ def evaluate() -> None:
         raise UserError(f"--{name}={value} says how to score; expected no --no_decode with it")
     if args.input and args.split:
         raise UserError(f"--split={args.split} and --input={args.input}: give one of them")
-    inputs = list(filter(None, [args.input, args.reference]))
-    if args.per_line:
-        check_no_input(args.per_line, *inputs)
-    source = TextFiles(*inputs) if inputs else runs.problem.source(args.split or "dev")
-    pairs = list(source.pairs())
-    if not pairs:
-        raise UserError(f"{source}: empty; expected at least one pair")
-    metric = runs.problem.metric(**chosen)
-    with writing(args.per_line) if args.per_line else contextlib.nullcontext() as per_line:
-        result = _evaluate(runs, args, source, pairs, metric)
-        if per_line:
-            _write_lines(per_line, result.scores, result.outputs)
-    figures = result.figures | ({} if args.no_decode else metric.settings())
-    if args.json:
-        print(json.dumps(figures))
-        return
-    for name, value in figures.items():
-        form = {float: ",.4f", int: ","}.get(type(value), "")
-        print(f"{name:24} {value:{form}}")
+    if args.all_checkpoints and (args.per_line or len(args.output_dir) > 1):
+        other = "--per_line" if args.per_line else f"{len(args.output_dir)} runs"
+        raise UserError(f"--all_checkpoints has a row for each of one run's; expected no {other}")
+    return runs.problem.metric(**chosen)
 
 
-def _evaluate(runs: Runs, args, source: Source, pairs: list, metric: Metric):
-    """The Evaluation of the runs' model on pairs."""
-    workers = start_tensorflow(together=args.no_decode)  # decoding takes most of the time
+def _measured(translator, *, args, pairs: list, metric: Metric, origin: object):
+    """The Evaluation of a Translator on pairs, as the flags say."""
     from tqdm import tqdm
 
-    from t2t_lite.weights import described
-
-    translator = runs.translator(workers=workers)
-    arguments.log(described(translator.weights))
-    arguments.log(f"pairs       {len(pairs):,} from {source}")
     silent = True if args.no_decode else None  # None: unless on a terminal
     with tqdm(total=len(pairs), unit="sentence", desc="decoding", disable=silent) as bar:
         return translator.evaluate(
             pairs,
             metric=metric,
             decode=not args.no_decode,
-            origin=args.reference or source,
+            origin=origin,
             progress=lambda lines, _: bar.update(lines),
             beam_size=args.beam_size,
             alpha=args.alpha,

@@ -88,10 +88,18 @@ class BatchedSearch:
         default = _BATCH_TOKENS_GPU if gpus else max(BATCH_TOKENS // workers, _LEAST_BATCH_TOKENS)
         self.batch_tokens = batch_tokens or default
         self._xla = bool(gpus) if xla is None else xla
-        models = [model, *(_copy(model, device) for device in self.devices[1:])]
+        self._models = [model, *(_copy(model, device) for device in self.devices[1:])]
         self._grammar, self._longest = grammar_of(problem, vocabularies), model.longest
-        programs = [_Program(*pair, self._grammar, self._xla) for pair in zip(models, self.devices)]
+        programs = [
+            _Program(*pair, self._grammar, self._xla) for pair in zip(self._models, self.devices)
+        ]
         self._programs = programs * workers  # one for each batch at a time
+
+    def update_copies(self) -> None:
+        """Gives the copies on further devices the weights that the model has now."""
+        model, *copies = self._models
+        for copy in copies:
+            copy.set_weights(model.get_weights())
 
     @property
     def window(self) -> int:
