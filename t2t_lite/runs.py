@@ -1,6 +1,7 @@
 """Runs: what commands that use a trained model work with, one run or several as an ensemble."""
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -61,24 +62,28 @@ class Runs:
         """The `data.tokenizer.Vocabularies` of all."""
         return self.members[0].vocabularies()
 
+    @functools.cached_property
     def weights(self) -> list[Path]:
-        """The weights that each uses, see `weights.chosen`."""
+        """The weights that each uses, `weights.chosen` once, so that all is of the same files."""
         return [run.weights() for run in self.members]
 
     def translator(self, precision: str = "float32", **options):
         """Opens the trained model, or the ensemble, as a `Translator`; arguments as of `Run`'s."""
         first, *others = self.members
         if not others:
-            return first.translator(precision=precision, **options)
+            [path] = self.weights
+            return first.translator(weights=path, precision=precision, **options)
         from t2t_lite.models.ensemble import Ensemble
         from t2t_lite.translator import Translator
 
-        weights, vocabularies = self.weights(), self.vocabularies()
+        vocabularies = self.vocabularies()
         models = [
             run.trained_model(run.vocabularies(), path, precision)
-            for run, path in zip(self.members, weights)
+            for run, path in zip(self.members, self.weights)
         ]
-        return Translator(Ensemble(models), vocabularies, first.problem, weights=weights, **options)
+        return Translator(
+            Ensemble(models), vocabularies, first.problem, weights=self.weights, **options
+        )
 
 
 def load(

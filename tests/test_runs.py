@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from safetensors.numpy import load_file
 from untrained import sentence, untrained_parser, untrained_run, untrained_translator
 
 import t2t_lite
 from t2t_lite import registry
+from t2t_lite.arrays import write_arrays
 from t2t_lite.decoding.search import Sampling
 from t2t_lite.runs import Runs
 
@@ -49,11 +52,7 @@ def test_a_run_with_itself_is_that_run(first, options):
         t2t_lite.load(paths).translate(LINES, **options)
         for paths in (str(first.path), [first.path, first.path])
     )
-    for mine, ours in zip(alone, twice, strict=True):
-        assert [hypothesis.text for hypothesis in ours] == [hypothesis.text for hypothesis in mine]
-        np.testing.assert_allclose(
-            [hypothesis.score for hypothesis in ours], [h.score for h in mine], atol=1e-5
-        )
+    assert_equal(twice, alone)
 
 
 def test_scores_are_those_of_the_mean_probability(first, second, ensemble):
@@ -89,6 +88,31 @@ def test_precision(ensemble, first, second):
     assert exact.score != rounded.score == pytest.approx(exact.score, rel=0.05)
 
 
+def test_copies_on_further_devices(first, second, ensemble):
+    """They are made, and take other weights, as the first."""
+    devices = [device.name for device in tf.config.list_logical_devices("CPU") * 2][:2]
+    spread = Runs.open([first.path, second.path]).translator(devices=devices)
+    assert_equal(spread.translate(LINES), ensemble.translate(LINES))
+    alone = first.translator(devices=devices)
+    other = first.path.parent / "other.safetensors"
+    values = {name: value * 0.9 for name, value in load_file(first.averaged).items()}
+    write_arrays(other, values, {"step": 1})
+    before = alone.translate(LINES)
+    alone.take(other)
+    assert alone.weights == [other]
+    assert_equal(alone.translate(LINES), first.translator(weights=other).translate(LINES))
+    assert [best.score for [best] in before] != [best.score for [best] in alone.translate(LINES)]
+
+
+def assert_equal(found, wanted):
+    """Outputs of lines, but for rounding."""
+    for mine, ours in zip(wanted, found, strict=True):
+        assert [hypothesis.text for hypothesis in ours] == [hypothesis.text for hypothesis in mine]
+        np.testing.assert_allclose(
+            [hypothesis.score for hypothesis in ours], [h.score for h in mine], atol=1e-5
+        )
+
+
 def test_parsers_obey_their_grammar_together(tmp_path):
     run = untrained_parser(tmp_path / "first")
     smaller = untrained_run(
@@ -111,7 +135,7 @@ def test_which_runs_fit_together(first, second, tmp_path):
         f"{other.path} was trained on text_pairs, {first.path} on spelled_numbers_ende, "
         "by which texts are read and measured"
     ]
-    assert runs.problem == first.problem and runs.weights() == [first.averaged, other.averaged]
+    assert runs.problem == first.problem and runs.weights == [first.averaged, other.averaged]
     (other.path / "vocab.model").write_bytes(b"of another corpus")
     with pytest.raises(t2t_lite.UserError, match=f"{first.path} {other.path}: .* differ; expected"):
         Runs.open([first.path, second.path, other.path], log=said.append)

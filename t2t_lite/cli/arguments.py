@@ -36,6 +36,7 @@ _T2T_FLAGS = {
     "--decode_interactive": "--interactive of t2t-decoder",
     "--score_file": "--per_line of t2t-eval",
     "--checkpoint_path": "--output_dir=RUN; the averaged, else best, else latest checkpoint serves",
+    "--warm_start_from": "--init_from=RUN of t2t-trainer",
     "--generate_data": "nothing: the trainer makes what is missing; t2t-datagen does that alone",
     "--export_saved_model": "t2t-exporter",
     "--problems": "--problem=NAME",

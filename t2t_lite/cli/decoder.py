@@ -121,7 +121,7 @@ def _kept(runs, args) -> dict | None:
     if args.output == "-":
         return None
     flags = {name: value for name, value in vars(args).items() if name not in _CHANGE_NOTHING}
-    return {"weights": " ".join(map(digest_of, runs.weights()))} | flags
+    return {"weights": " ".join(map(digest_of, runs.weights))} | flags
 
 
 def _translator(runs, args) -> tuple:

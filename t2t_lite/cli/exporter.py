@@ -78,7 +78,7 @@ def export() -> None:
         from t2t_lite.export import ctranslate2 as module
 
         options["quantization"] = args.quantization
-    arguments.log(described(runs.weights()))
+    arguments.log(described(runs.weights))
     folder = module.export(
         runs, args.export_dir, args.version, **options, constrained=not args.unconstrained
     )
