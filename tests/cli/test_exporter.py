@@ -68,6 +68,7 @@ def test_mistakes_are_one_line_and_write_nothing(command, refusal, tmp_path):
     assert sorted(tmp_path.iterdir()) == [folder, file] and list(folder.iterdir()) == [folder / "4"]
 
 
+@pytest.mark.thorough
 def test_an_ensemble_serves_what_it_decodes(command, run, tmp_path):
     """The export itself compares, in a process of its own."""
     other = untrained_run(
