@@ -96,12 +96,11 @@ class Origin:
     def described(self, run: Run) -> str:
         """What the new run takes, and all that is not as it was, in lines."""
         lines = [f"init_from   {weights.with_steps(self.weights)}"]
-        mine = run.problem.options()
-        names = [
-            option.name for option in options(type(run.problem)) if option.kind is not FilePath
-        ]
         pairs = [("problem", self.problem, run.problem.name)]
-        pairs += [(name, self.options.get(name), mine[name]) for name in names if name in mine]
+        mine, fields = run.problem.options(), options(type(run.problem))
+        for name in (field.name for field in fields if field.kind is not FilePath):
+            if name in mine and name != "vocab_size":  # of which none is trained
+                pairs.append((name, self.options.get(name), mine[name]))
         lines += [f"{name}: {old} -> {new}" for name, old, new in pairs if old != new]
         lines += self._differences(run.hparams, run.hparams.to_dict())
         return "\n            ".join(lines)
