@@ -14,7 +14,7 @@ _EXPORTS = {
     "Decoding": "t2t_lite.problem",
     "register_problem": "t2t_lite.registry",
     "register_hparams": "t2t_lite.registry",
-    "load": "t2t_lite.run",
+    "load": "t2t_lite.runs",
 }
 __all__ = [*_EXPORTS, "__version__"]
 

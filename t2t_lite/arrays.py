@@ -113,7 +113,7 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
     """Assigns a file's arrays to the variables of the same names, or of what those are called now.
 
     Returns what was stored beside them. Raises UserError, before it assigns any, unless names and
-    shapes are exactly the variables'.
+    shapes are exactly the variables', and all numbers finite.
     """
     file = _open(path)
     stored, about = _names(file), _about(path, file)
@@ -130,39 +130,63 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
     values = {name: file.get_tensor(name) for name in file.keys()}
     if (file.metadata() or {}).get("crc32") not in (None, _crc32(values)):
         raise DamagedFile(f"{path}: damaged, not as it was written")
+    for name, value in values.items():
+        _check_finite(path, name, value)
     for name, variable in variables.items():
         variable.assign(values[stored[name]])
     return about
 
 
-def average(paths: Sequence[Path], output: Path) -> None:
+def check_alike(paths: Sequence[Path]) -> None:
+    """Raises UserError, naming the first file that is not as the first of all, where one is not.
+
+    That is by the names and shapes of its arrays.
+    """
+    first = None
+    for path in paths:
+        file = _open(path)
+        shapes = {name: _shape(path, file, stored) for name, stored in _names(file).items()}
+        first = first or shapes
+        for name in [*first, *shapes]:
+            here, there = (found.get(name, "missing") for found in (shapes, first))
+            if here != there:
+                raise UserError(
+                    f"{path}: {name} is {here}, and in {paths[0]} it is {there}; expected "
+                    "checkpoints of the same model"
+                )
+
+
+def average(paths: Sequence[Path], output: Path, **about) -> None:
     """Writes the mean of several models' weights (section 6.1), reading an array at a time.
 
-    Raises UserError where their names or shapes differ.
+    Args:
+        paths: files of weights.
+        output: the file to write.
+        **about: what stands beside the arrays, further to the steps of those averaged.
+
+    Raises UserError where names or shapes differ, or a number is not finite.
     """
+    check_alike(paths)
     files = [_open(path) for path in paths]
     names = [_names(file) for file in files]
-    shapes = [
-        {name: _shape(path, file, stored[name]) for name in stored}
-        for path, file, stored in zip(paths, files, names, strict=True)
-    ]
-    for path, found in zip(paths, shapes):
-        for name in [*shapes[0], *found]:
-            if found.get(name) != shapes[0].get(name):
-                raise UserError(
-                    f"{path}: {name} is not as in {paths[0]}; expected checkpoints of one run"
-                )
     mean = {}
-    for name, shape in shapes[0].items():
-        total = np.zeros(shape, np.float64)
-        for file, stored in zip(files, names):
-            total += file.get_tensor(stored[name])
+    for name in names[0]:
+        total = 0.0
+        for path, file, stored in zip(paths, files, names):
+            value = file.get_tensor(stored[name])
+            _check_finite(path, name, value)
+            total = total + value.astype(np.float64)
         mean[name] = (total / len(files)).astype(np.float32)
     steps = [_about(path, file).get("step") for path, file in zip(paths, files)]
     for path, step in zip(paths, steps):
         if type(step) is not int:
             raise UserError(f"{path}: step {step!r}; expected a checkpoint, which has a number")
-    write_arrays(output, mean, {"step": max(steps), "averaged": steps})
+    write_arrays(output, mean, {"step": max(steps), "averaged": steps, **about})
+
+
+def _check_finite(path: Path, name: str, value: np.ndarray) -> None:
+    if not np.isfinite(value).all():
+        raise DamagedFile(f"{path}: weights are not finite: {name}")
 
 
 def _names(file) -> dict[str, str]:

@@ -10,16 +10,17 @@
 Copied elsewhere, it decodes.
 """
 
+import contextlib
 import dataclasses
 import json
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from t2t_lite import __version__, plugins, records, registry
-from t2t_lite.config import PRECISIONS, HParams
+from t2t_lite.config import HParams
 from t2t_lite.data import vocabulary_files
 from t2t_lite.data.prepare import changes
 from t2t_lite.errors import UserError
@@ -50,12 +51,14 @@ _KINDS = {
     "usr_dir_digest": str | None,
     "vocabularies": dict | None,
     "data": dict | None,
+    "init_from": str | None,
 }
 # What a directory may hold and become a run: what is hidden, logs, and what a start left that was
 # killed before it wrote run.json.
 _HARMLESS = re.compile(
     r"\..*|lost\+found|.*\.(log|out|err)|(vocab(\.source|\.target)?\.model|run\.json)(\.partial)?"
 )
+FILE = "run.json"
 _FORMAT = 1  # of run.json; those that were written before it had a number are the same but for that
 
 
@@ -71,6 +74,7 @@ class Run:
         seed: of initial weights, data order and dropout.
         usr_dir: the user's own module that registered them, if any.
         data: what it is trained on, `data.prepare.Corpora.record`; None in runs of before.
+        init_from: the run that it began with, if any, see `Origin`.
         usr_dir_digest: of what that module was when the Run was made.
     """
 
@@ -81,6 +85,7 @@ class Run:
     seed: int
     usr_dir: str | None = None
     data: dict[str, Any] | None = None
+    init_from: str | None = None
     usr_dir_digest: str | None = dataclasses.field(init=False, default=None)
 
     def __post_init__(self):
@@ -106,18 +111,13 @@ class Run:
         gone or not to be trusted.
         """
         path = Path(path).expanduser()
-        file = path / "run.json"
-        if not file.is_file():
-            near = [str(found.parent) for found in sorted(path.parent.glob("*/run.json"))[:3]]
-            nearest = f"; nearest: {', '.join(near)}" if near else ""
-            raise UserError(f"{path}: no run there (no run.json){nearest}")
-        record = _read(file)
+        record, file = read_record(path), path / FILE
         stored, digest = record.get("usr_dir"), record.get("usr_dir_digest")
         if stored and not usr_dir:
             plugins.check_trusted(stored, digest, path)
         usr_dir = usr_dir or stored
         registry.load_plugins(usr_dir)
-        try:
+        with _of_record(file):
             run = cls(
                 path=path,
                 problem=registry.problem(record["problem"], **record["options"]),
@@ -126,13 +126,8 @@ class Run:
                 seed=record["seed"],
                 usr_dir=usr_dir,
                 data=record.get("data"),
+                init_from=record.get("init_from"),
             )
-        except UserError as error:
-            raise UserError(f"{file}: {error}") from None
-        except (ValueError, TypeError, AttributeError) as error:
-            raise UserError(
-                f"{file}: not a run of this version: {type(error).__name__}: {error}"
-            ) from None
         if digest and run.usr_dir_digest != digest:
             log(f"{usr_dir} is not as it was when {path} was made")
         return run
@@ -184,6 +179,7 @@ class Run:
         for key in sorted((mine.keys() | theirs.keys()) - paths):
             yield key, theirs.get(key), mine.get(key)
         yield "seed", old.seed, self.seed
+        yield "init_from", old.init_from, self.init_from
 
     def check_data(self, data_changed: Literal["refuse", "continue"]) -> None:
         """Compares `data` with those that the directory's run was trained on so far.
@@ -194,9 +190,7 @@ class Run:
         try:
             differences = changes(old, self.data) if old else []
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise UserError(
-                f"{self.path / 'run.json'}: data: not as t2t-trainer writes it"
-            ) from None
+            raise UserError(f"{self.path / FILE}: data: not as t2t-trainer writes it") from None
         if differences and data_changed == "refuse":
             raise UserError(
                 f"{self.path} was trained on other data: {'; '.join(differences)}; "
@@ -215,17 +209,18 @@ class Run:
             "hparams": self.hparams.to_dict(),
             "seed": self.seed,
             "data": self.data,
+            "init_from": self.init_from,
             "usr_dir": self.usr_dir and str(Path(self.usr_dir).expanduser().resolve()),
             "usr_dir_digest": self.usr_dir_digest,
             "vocabularies": vocabulary_files.digests(self.path),
         }
-        with replacing(self.path / "run.json") as file:
+        with replacing(self.path / FILE) as file:
             file.write(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
     @property
     def exists(self) -> bool:
         """Whether the directory holds a run already."""
-        return (self.path / "run.json").is_file()
+        return (self.path / FILE).is_file()
 
     def checkpoints(self, log: Callable[[str], object] = warnings.warn):
         """The run's `checkpoints.Checkpoints`; `log` is theirs."""
@@ -241,16 +236,11 @@ class Run:
         return BestWeights(self.path / "best", self.hparams.keep_best)
 
     @property
-    def best(self) -> Path:
-        """The weights with the best figure on the dev set; runs of before had one file."""
-        return next(
-            (path for _, path in self.best_weights.ranked()), self.path / "best.safetensors"
-        )
-
-    @property
     def averaged(self) -> Path:
         """The mean of the last checkpoints."""
-        return self.path / "averaged.safetensors"
+        from t2t_lite.weights import AVERAGED
+
+        return self.path / AVERAGED
 
     def vocabularies(self):
         """The run's own vocabularies (`data.tokenizer.Vocabularies`).
@@ -259,22 +249,15 @@ class Run:
         """
         from t2t_lite.data.tokenizer import Vocabularies
 
-        if (stored := _read(self.path / "run.json").get("vocabularies")) is not None:
+        if (stored := read_record(self.path).get("vocabularies")) is not None:
             vocabulary_files.check(self.path, stored)
         return Vocabularies.load(self.path)
 
     def weights(self) -> Path:
-        """The weights to use: averaged, else best, else latest.
+        """The weights to use, as `weights.chosen` says."""
+        from t2t_lite.weights import chosen
 
-        Raises UserError where nothing is saved yet.
-        """
-        from t2t_lite.checkpoints import MODEL
-
-        latest = [path / MODEL for path in self.checkpoints().steps()[-1:]]
-        for path in (self.averaged, self.best, *latest):
-            if path.is_file():
-                return path
-        raise UserError(f"{self.path}: no checkpoint is saved yet")
+        return chosen(self.path)
 
     def new_model(self, vocabularies, policy: str = "float32"):
         """A `Transformer` of the run's sizes, with fresh weights."""
@@ -293,6 +276,15 @@ class Run:
             name="transformer",
         )
 
+    def trained_model(self, vocabularies, weights: Path, precision: str = "float32"):
+        """A `Transformer` of the run's sizes, with the weights of a file."""
+        from t2t_lite.arrays import check_size, load_arrays, model_variables
+
+        check_size(weights, self.hparams)
+        model = self.new_model(vocabularies, precision)
+        load_arrays(weights, model_variables(model))
+        return model
+
     def translator(self, *, weights: Path | None = None, precision: str = "float32", **options):
         """Opens the run's trained model, vocabularies and problem as a `Translator`.
 
@@ -301,19 +293,23 @@ class Run:
             precision: of weights and products, one of PRECISIONS.
             **options: `workers`, `devices`, `batch_tokens`, `xla` of `Translator`.
         """
-        from t2t_lite.arrays import check_size, load_arrays, model_variables
         from t2t_lite.translator import Translator
 
-        weights = weights or self.weights()
-        vocabularies = self.vocabularies()
-        check_size(weights, self.hparams)
-        model = self.new_model(vocabularies, precision)
-        load_arrays(weights, model_variables(model))
-        return Translator(model, vocabularies, self.problem, weights=weights, **options)
+        weights, vocabularies = weights or self.weights(), self.vocabularies()
+        model = self.trained_model(vocabularies, weights, precision)
+        return Translator(model, vocabularies, self.problem, weights=[weights], **options)
 
 
-def _read(file: Path) -> dict:
-    """run.json. Raises UserError for one of a later version, or whose fields are of other kinds."""
+def read_record(path: Path, flag: str = "--output_dir") -> dict:
+    """The run.json of the directory that a flag names.
+
+    Raises UserError where there is none, for one of a later version, and for fields of other kinds.
+    """
+    file = path / FILE
+    if not file.is_file():
+        near = [str(found.parent) for found in sorted(path.parent.glob(f"*/{FILE}"))[:3]]
+        nearest = f"; nearest: {', '.join(near)}" if near else ""
+        raise UserError(f"{flag} {path}: no run there (no {FILE}){nearest}")
     record = {"format": _FORMAT, **records.read(file)}
     records.check(record, {"format": int}, file)
     if record["format"] > _FORMAT:
@@ -325,22 +321,20 @@ def _read(file: Path) -> dict:
     return record
 
 
-def load(path, usr_dir: str | None = None, precision: str = "float32", threads: int | None = None):
-    """Opens a run directory's averaged, else best, else latest weights as a `Translator`.
+def hparams_of(record: dict, path: Path) -> HParams:
+    """Those that a run's record holds."""
+    with _of_record(path / FILE):
+        return HParams().replace(**record["hparams"])
 
-    Args:
-        path: the run directory of t2t-trainer.
-        usr_dir: the Python file or folder that registers its problem, where it has moved or
-            changed since. A run from elsewhere runs no code of its own unless that is named here.
-        precision: "float32", "bfloat16" or "float16", of weights and products, the logits' too.
-        threads: of the CPU; default: all. Where TensorFlow does not run yet, it is told to use one
-            for each operation, and that many batches are translated side by side.
 
-    Raises UserError where there is no run or no checkpoint.
-    """
-    from t2t_lite.runtime import start_tensorflow
-
-    if precision not in PRECISIONS:
-        raise UserError(f"precision={precision!r}: expected one of {', '.join(PRECISIONS)}")
-    workers = start_tensorflow(threads, together=False)
-    return Run.open(path, usr_dir).translator(precision=precision, workers=workers)
+@contextlib.contextmanager
+def _of_record(file: Path) -> Iterator[None]:
+    """Raises UserError that names the file for what its block finds to be wrong with the fields."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{file}: not a run of this version: {type(error).__name__}: {error}"
+        ) from None

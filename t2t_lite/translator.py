@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from t2t_lite.arrays import load_arrays, model_variables
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.decoding.batches import BatchedSearch
 from t2t_lite.decoding.hypotheses import length_penalty
@@ -15,6 +16,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Metric, shares
 from t2t_lite.evaluation.perplexity import PairScore, Perplexity, summary
 from t2t_lite.files import one_line
+from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem
 
@@ -59,14 +61,14 @@ class Evaluation:
 class Translator:
     """A model with its vocabularies and its problem, ready to use.
 
-    Made by `t2t_lite.load` and `Run.translator`. It reads the model's variables as they are at each
-    call, but for copies on further devices.
+    Made by `t2t_lite.load`, `Run.translator` and `Runs.translator`. It reads the model's variables
+    as they are at each call, but for copies on further devices.
 
     Args:
-        model: Transformer.
+        model: Transformer, or Ensemble of several.
         vocabularies: Vocabularies.
         problem: Problem.
-        weights: the file that the model's weights were read from.
+        weights: the files that the weights were read from, one of each Transformer.
         workers: calls of the model at the same time on each device (`runtime.start_tensorflow`).
         **options: `devices`, `batch_tokens`, `xla` of `decoding.batches.BatchedSearch`.
 
@@ -78,18 +80,27 @@ class Translator:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Transformer | Ensemble,
         vocabularies: Vocabularies,
         problem: Problem,
         *,
-        weights: Path | None = None,
+        weights: Sequence[Path] = (),
         workers: int = 1,
         **options,
     ):
         self.model, self.vocabularies, self.problem = model, vocabularies, problem
-        self.weights = weights
+        self.weights = list(weights)
         self._search = BatchedSearch(model, vocabularies, problem, workers=workers, **options)
         self._perplexity = Perplexity(model, vocabularies, workers=workers)
+
+    def take(self, weights: Path) -> None:
+        """Takes other weights of the same Transformer; what is compiled stays.
+
+        Raises UserError as `arrays.load_arrays` does, and is then as it was.
+        """
+        load_arrays(weights, model_variables(self.model))
+        self._search.update_copies()
+        self.weights = [weights]
 
     @property
     def window(self) -> int:

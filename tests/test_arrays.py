@@ -45,7 +45,7 @@ def test_average_of_different_models(tmp_path):
         "e": {"kernel": np.zeros(3, np.float32), "bias": np.zeros(3, np.float32)},
     }.items():
         write_arrays(tmp_path / name, values, {"step": 1})
-        with pytest.raises(UserError, match=f"{tmp_path / name}: (kernel|bias) is not as in"):
+        with pytest.raises(UserError, match=f"{tmp_path / name}: (kernel|bias) is .* it is "):
             average([tmp_path / "a", tmp_path / name], tmp_path / "averaged")
     assert not (tmp_path / "averaged").exists()
 
@@ -134,6 +134,21 @@ def test_files_that_are_broken(tmp_path):
         assert "\n" not in str(error.value)
         with pytest.raises(UserError, match=f"{file}: not a checkpoint: "):
             average([tmp_path / "whole", file], tmp_path / "averaged")
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite(tmp_path, number):
+    values = arrays(variables())
+    values["kernel"][1, 2] = number
+    written(tmp_path / "whole")
+    file, before = written(tmp_path / "diverged", values), variables(7.0)
+    for read in (
+        lambda: load_arrays(file, before),
+        lambda: average([tmp_path / "whole", file], tmp_path / "averaged"),
+    ):
+        with pytest.raises(UserError, match=f"^{file}: weights are not finite: kernel$"):
+            read()
+    assert np.all(before["kernel"].numpy() == 7) and not (tmp_path / "averaged").exists()
 
 
 def test_numbers_of_other_kinds(tmp_path):

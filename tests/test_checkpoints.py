@@ -409,3 +409,14 @@ def test_the_best_weights_are_kept(tmp_path, figure, values, kept):
     assert [read_about(path)["step"] for path in files] == kept
     assert [load_file(path)["kernel"][0, 0] for path in files] == kept
     assert [value for value, _ in best.ranked()] == [values[step - 1] for step in kept]
+
+
+def test_weights_that_are_not_finite_give_way_to_those_before(tmp_path):
+    save(tmp_path, 1, 2)
+    said, weights, step = [], variables(), tf.Variable(0)
+    checkpoints = Checkpoints(tmp_path, 5, said.append)
+    checkpoints.save(3, variables(np.nan), {"step": tf.Variable(3)}, {"batch": 3})
+    checkpoints.wait()
+    assert checkpoints.restore(weights, {"step": step}) == {"batch": 2} and step == 2
+    assert np.all(weights["kernel"].numpy() == 2)
+    assert "step-00000003/model.safetensors: weights are not finite" in said[0]

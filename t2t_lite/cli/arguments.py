@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from t2t_lite import __version__, registry
 from t2t_lite.cli import streams
@@ -36,6 +36,7 @@ _T2T_FLAGS = {
     "--decode_interactive": "--interactive of t2t-decoder",
     "--score_file": "--per_line of t2t-eval",
     "--checkpoint_path": "--output_dir=RUN; the averaged, else best, else latest checkpoint serves",
+    "--warm_start_from": "--init_from=RUN of t2t-trainer",
     "--generate_data": "nothing: the trainer makes what is missing; t2t-datagen does that alone",
     "--export_saved_model": "t2t-exporter",
     "--problems": "--problem=NAME",
@@ -120,11 +121,16 @@ class Parser(argparse.ArgumentParser):
         )
 
 
-def first_look(args: list[str] | None, *flags: str) -> argparse.Namespace:
-    """The values of some flags of a command line, those of which the other flags depend on."""
+def first_look(
+    args: list[str] | None, *flags: str, several: Sequence[str] = ()
+) -> argparse.Namespace:
+    """The values of some flags of a command line, those of which the other flags depend on.
+
+    `several`: the flags that take more than one value.
+    """
     parser = Parser(add_help=False)
-    for flag in flags:
-        parser.add_argument(flag)
+    for flag in (*flags, *several):
+        parser.add_argument(flag, nargs="+" if flag in several else None)
     return parser.parse_known_args(args)[0]
 
 
@@ -181,11 +187,17 @@ class ProblemParser(Parser):
         return super().unknown(word)
 
 
-def add_run(parser: Parser, required: bool = True) -> None:
+def add_run(parser: Parser) -> None:
     """The flags of commands that work on a finished or running training."""
-    parser.add_argument(
-        "--output_dir", metavar="RUN", required=required, help="the run directory of t2t-trainer"
-    )
+    help = "the run directory of t2t-trainer"
+    parser.add_argument("--output_dir", metavar="RUN", required=True, help=help)
+    add_usr_dir(parser)
+
+
+def add_runs(parser: Parser) -> None:
+    """The flags of commands that use trained models."""
+    help = "the run directory of t2t-trainer; of several the models work together, as an ensemble"
+    parser.add_argument("--output_dir", metavar="RUN", nargs="+", required=True, help=help)
     add_usr_dir(parser)
 
 

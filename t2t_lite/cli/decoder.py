@@ -45,7 +45,7 @@ def parser() -> arguments.Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    arguments.add_run(parser)
+    arguments.add_runs(parser)
     help = "one text a line; may be a pipe, or .gz; - is stdin (default)"
     add("--input", metavar="FILE", help=help)
     help = "where to write; .gz is compressed; - is stdout (default)"
@@ -102,43 +102,43 @@ def decode() -> None:
     _check(args)
     rows = Rows(args)
     total = None if args.interactive else rows.count()
-    from t2t_lite.run import Run
+    from t2t_lite.runs import Runs
 
-    run = Run.open(args.output_dir, args.usr_dir, log)
-    _check_problem(run.problem, args)
+    runs = Runs.open(args.output_dir, args.usr_dir, log)
+    _check_problem(runs.problem, args)
     if args.interactive:
-        _interact(*_translator(run, args), args)
+        _interact(*_translator(runs, args), args)
         return
     if args.svg_dir:
         make_folder(args.svg_dir)
-    with writing(args.output, _kept(run, args), args.resume) as output:
+    with writing(args.output, _kept(runs, args), args.resume) as output:
         rows.skip(output)
-        decode_file(*_translator(run, args), args, rows, total, output)
+        decode_file(*_translator(runs, args), args, rows, total, output)
 
 
-def _kept(run, args) -> dict | None:
+def _kept(runs, args) -> dict | None:
     """What an output follows from, but for the input; None for stdout, which cannot be resumed."""
     if args.output == "-":
         return None
     flags = {name: value for name, value in vars(args).items() if name not in _CHANGE_NOTHING}
-    return {"weights": digest_of(run.weights())} | flags
+    return {"weights": " ".join(map(digest_of, runs.weights))} | flags
 
 
-def _translator(run, args) -> tuple:
-    """The run's Translator, and how it is to search: `stream`'s options."""
+def _translator(runs, args) -> tuple:
+    """The runs' Translator, and how it is to search: `stream`'s options."""
     threads = 1 if args.interactive and args.threads is None else args.threads
     workers = start_tensorflow(threads, together=args.interactive)
     from t2t_lite.decoding.search import Sampling
     from t2t_lite.devices import choose_xla
+    from t2t_lite.weights import described
 
-    translator = run.translator(
+    translator = runs.translator(
         precision=args.precision,
         batch_tokens=args.batch_tokens,
         xla=choose_xla(args.xla)[0],
         workers=workers,
     )
-    kind = {run.averaged: "averaged", run.best: "best"}.get(translator.weights, "latest")
-    log(f"checkpoint: {kind} ({translator.weights})")
+    log(described(translator.weights))
     options = {
         name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length", "n_best")
     }

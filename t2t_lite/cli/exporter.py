@@ -41,7 +41,7 @@ def parser() -> arguments.Parser:
         conflict_handler="resolve",  # --version means the model's here
     )
     add = parser.add_argument
-    arguments.add_run(parser)
+    arguments.add_runs(parser)
     add("--export_dir", metavar="DIR", required=True, help="DIR/<version>/ is written")
     help = "default: one more than the largest in DIR, from 1"
     add("--version", type=int, metavar="N", help=help)
@@ -64,9 +64,10 @@ def export() -> None:
     other = "quantization" if args.format == "saved_model" else "n_best"
     if getattr(args, other) is not None:
         raise UserError(f"--{other}={getattr(args, other)}: not for --format={args.format}")
-    from t2t_lite.run import Run
+    from t2t_lite.runs import Runs
+    from t2t_lite.weights import described
 
-    run = Run.open(args.output_dir, args.usr_dir, arguments.log)
+    runs = Runs.open(args.output_dir, args.usr_dir, arguments.log)
     start_tensorflow()
     options = {name: getattr(args, name) for name in ("beam_size", "alpha", "extra_length")}
     if args.format == "saved_model":
@@ -77,9 +78,9 @@ def export() -> None:
         from t2t_lite.export import ctranslate2 as module
 
         options["quantization"] = args.quantization
-    arguments.log(f"checkpoint: {run.weights()}")
+    arguments.log(described(runs.weights))
     folder = module.export(
-        run, args.export_dir, args.version, **options, constrained=not args.unconstrained
+        runs, args.export_dir, args.version, **options, constrained=not args.unconstrained
     )
     arguments.log("checked against the decoder in a process without t2t_lite")
     print(folder)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from t2t_lite.data.buckets import Bucket, bucket_numbers
-from t2t_lite.data.tokenizer import Vocabulary
+from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 from t2t_lite.devices import choose_xla, make_strategy
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
@@ -90,6 +90,9 @@ def dry_run(run: Run, args) -> str:
 
 def _vocabulary_sizes(run: Run) -> tuple[int, int]:
     """Sub-words of source and target; a guess where the target is whole words."""
+    if known := run.path if run.exists else run.init_from:
+        vocabularies = Vocabularies.load(known)
+        return vocabularies.source.size, vocabularies.target.size
     source = run.problem.subwords()
     if run.problem.vocab:
         source = Vocabulary.load(run.problem.vocab).size

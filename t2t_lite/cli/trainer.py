@@ -61,6 +61,8 @@ def parser() -> TrainerParser:
     )
     add = parser.add_argument
     add("--output_dir", metavar="RUN", help="the run directory (default: runs/PROBLEM-SET)")
+    help = "begin with the weights and the vocabulary of another run, to tune them to other data"
+    add("--init_from", metavar="RUN", help=help)
     add("--seed", type=int, default=1, help="of weights, data order and dropout (default: 1)")
     parser.add_argument(
         "--train_minutes",
@@ -135,6 +137,7 @@ def train() -> None:
     args = flags.parse_args()
     run = _run(args, flags.problem(args))
     run.check_resumable(log)
+    origin = _origin(run)
     keep_freed_memory()
     if args.dry_run:
         _start_tensorflow(run, args)
@@ -148,11 +151,23 @@ def train() -> None:
     # Before TensorFlow runs, for then several processes can share the work.
     corpora = prepare_corpora(run.problem, log)
     with locked(run.path, log):
-        _train(dataclasses.replace(run, data=corpora.record()), corpora, args)
+        _train(dataclasses.replace(run, data=corpora.record()), corpora, origin, args)
     log(f"done; translate with: t2t-decoder --output_dir {run.path} --input FILE")
 
 
-def _train(run, corpora, args) -> None:
+def _origin(run):
+    """The Origin of a run that has no checkpoint of its own yet; None: it has, or begins anew."""
+    if not run.init_from or run.checkpoints().steps():
+        return None
+    from t2t_lite.origin import Origin
+
+    origin = Origin.open(run.init_from)
+    origin.check(run)
+    log(origin.described(run))
+    return origin
+
+
+def _train(run, corpora, origin, args) -> None:
     run.check_data(args.data_changed)
     before = run.check_resumable(log)
     workers = _start_tensorflow(run, args)
@@ -162,7 +177,7 @@ def _train(run, corpora, args) -> None:
 
     strategy = make_strategy(args.logical_devices)
     xla, why = choose_xla(args.xla)
-    vocabularies = _vocabularies(run, corpora.train)
+    vocabularies = _vocabularies(run, corpora.train, origin)
     trainer = Trainer(
         run,
         corpora,
@@ -172,6 +187,7 @@ def _train(run, corpora, args) -> None:
         precision=args.precision,
         micro_batch_tokens=args.micro_batch_tokens,
         before=before and before.hparams,
+        initial_weights=origin and origin.weights,
         devices_may_change=args.devices_changed == "continue",
         optimizer_may_be_lost=args.optimizer_lost == "continue",
         workers=workers,
@@ -207,11 +223,14 @@ def _run(args, problem):
         raise UserError(f"--seed={args.seed}: expected 0 to {2**31 - 1:,}")
     hparams = registry.hparams(args.hparams).override(args.set)
     path = Path(args.output_dir or f"runs/{problem.name}-{args.hparams}").expanduser()
-    return Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir)
+    init_from = args.init_from and str(Path(args.init_from).expanduser().resolve())
+    return Run(path, problem, args.hparams, hparams, args.seed, args.usr_dir, init_from=init_from)
 
 
-def _vocabularies(run, train):
-    """The run's own; of a new run those of its problem."""
+def _vocabularies(run, train, origin):
+    """The run's own; of a new run those of its Origin, or of its problem."""
+    if not run.exists and origin:
+        return origin.vocabularies(train, log)
     if not run.exists:
         from t2t_lite.data.prepare import prepare_vocabularies
 

@@ -18,6 +18,7 @@ from t2t_lite.decoding.constraint import Brackets
 from t2t_lite.decoding.rows import Batch, Hypothesis, Row, cut
 from t2t_lite.decoding.search import Sampling, Search, run_search
 from t2t_lite.errors import UserError
+from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem, grammar_of, output_line
 
@@ -32,7 +33,7 @@ class BatchedSearch:
     """Searches for the outputs of lines, in batches of bounded memory on every device.
 
     Args:
-        model: Transformer.
+        model: Transformer, or Ensemble.
         vocabularies: Vocabularies.
         problem: Problem; says how to decode unless told otherwise, and how text goes in and out.
         devices: TensorFlow's names of the devices to use; default: all GPUs, or the CPU. The first
@@ -44,7 +45,7 @@ class BatchedSearch:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Transformer | Ensemble,
         vocabularies: Vocabularies,
         problem: Problem,
         *,
@@ -59,10 +60,18 @@ class BatchedSearch:
         default = _BATCH_TOKENS_GPU if gpus else max(BATCH_TOKENS // workers, _LEAST_BATCH_TOKENS)
         self.batch_tokens = batch_tokens or default
         self._xla = bool(gpus) if xla is None else xla
-        models = [model, *(_copy(model, device) for device in self.devices[1:])]
+        self._models = [model, *(_copy(model, device) for device in self.devices[1:])]
         self._grammar, self._longest = grammar_of(problem, vocabularies), model.longest
-        programs = [_Program(*pair, self._grammar, self._xla) for pair in zip(models, self.devices)]
+        programs = [
+            _Program(*pair, self._grammar, self._xla) for pair in zip(self._models, self.devices)
+        ]
         self._programs = programs * workers  # one for each batch at a time
+
+    def update_copies(self) -> None:
+        """Gives the copies on further devices the weights that the model has now."""
+        model, *copies = self._models
+        for copy in copies:
+            copy.set_weights(model.get_weights())
 
     @property
     def window(self) -> int:
@@ -218,7 +227,9 @@ class _Program:
     A function is one graph for each shape under XLA, else one for all.
     """
 
-    def __init__(self, model: Transformer, device: str, grammar: Brackets | None, xla: bool):
+    def __init__(
+        self, model: Transformer | Ensemble, device: str, grammar: Brackets | None, xla: bool
+    ):
         self._model, self._device, self._grammar, self._xla = model, device, grammar, xla
         self._functions: dict[Search, tf.types.experimental.PolymorphicFunction] = {}
 
@@ -244,7 +255,7 @@ def _any_shape(search: Search) -> list:
     return [inputs, prefix, limits, *([uniforms] if search.sampling else [])]
 
 
-def _copy(model: Transformer, device: str) -> Transformer:
+def _copy(model: Transformer | Ensemble, device: str) -> Transformer:
     with tf.device(device):
         copy = type(model).from_config(model.get_config())
         copy.set_weights(model.get_weights())

@@ -8,6 +8,7 @@ from t2t_lite.decoding.constraint import Brackets
 from t2t_lite.decoding.hypotheses import Hypotheses, size
 from t2t_lite.decoding.sampling import sample
 from t2t_lite.errors import UserError
+from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Decoding
 
@@ -81,7 +82,7 @@ class Search:
 
 
 def run_search(
-    model: Transformer,
+    model: Transformer | Ensemble,
     grammar: Brackets | None,
     search: Search,
     xla: bool,
@@ -93,7 +94,7 @@ def run_search(
     """The search as operations of a graph.
 
     Args:
-        model: Transformer.
+        model: Transformer, or Ensemble.
         grammar: that outputs obey, where `search` is constrained.
         search: Search.
         xla: whether all shapes are static.

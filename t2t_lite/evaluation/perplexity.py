@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from t2t_lite.data.pipeline import eval_batches
 from t2t_lite.data.tokenizer import PAD, Vocabularies
+from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.training.loss import negative_log_likelihood
 
@@ -31,7 +32,7 @@ class Perplexity:
     """Evaluates a model on pairs; it reads the model's variables as they are at each call.
 
     Args:
-        model: Transformer.
+        model: Transformer, or Ensemble.
         vocabularies: Vocabularies.
         batch_tokens: bound on rows x length of a batch, or of all that are evaluated at the same
             time.
@@ -40,7 +41,7 @@ class Perplexity:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Transformer | Ensemble,
         vocabularies: Vocabularies,
         batch_tokens: int = SCORE_TOKENS,
         workers: int = 1,
@@ -107,7 +108,7 @@ class Perplexity:
 
 
 def score_batch(
-    model: Transformer, inputs: tf.Tensor, targets: tf.Tensor
+    model: Transformer | Ensemble, inputs: tf.Tensor, targets: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """inputs int32 [B, S], targets int32 [B, T] -> PairScore's figures of each row, in the graph.
 

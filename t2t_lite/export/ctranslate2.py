@@ -27,6 +27,7 @@ from t2t_lite.export.folder import building, fresh_answer, new_version, publish,
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem, grammar_of, is_default
 from t2t_lite.run import Run
+from t2t_lite.runs import Runs
 from t2t_lite.translator import Translator
 
 try:
@@ -46,7 +47,7 @@ TOLERANCE, QUANTIZED_TOLERANCE = 1e-4, 0.5
 
 
 def export(
-    run: Run,
+    run: Run | Runs,
     export_dir,
     version: int | None = None,
     *,
@@ -59,7 +60,7 @@ def export(
     """Writes `export_dir`/<version>/ and returns it: whole and checked, or not at all.
 
     Args:
-        run: an opened Run; its averaged, else best, else latest weights are exported.
+        run: an opened Run; the weights that `weights.chosen` names are exported.
         version: default: one more than the largest there, from 1.
         quantization: CTranslate2's: int8, int8_float16, int16 or float16; default: float32.
         beam_size: of the search that the metadata describe; default: the problem's.
@@ -71,6 +72,8 @@ def export(
     CTranslate2 cannot hold, and where it, loaded in a process of its own, does not give what the
     model gives.
     """
+    runs = Runs((run,)) if isinstance(run, Run) else run
+    run = _only(runs)
     _check_hparams(run.hparams)
     if constrained and grammar_of(run.problem, run.vocabularies()) is not None:
         raise UserError(
@@ -89,13 +92,24 @@ def export(
         translator = run.translator(devices=["CPU:0"], xla=False)
     vocabularies = translator.vocabularies
     about = metadata.metadata(
-        run, translator.weights, vocabularies, search, metadata.CTRANSLATE2_FILE
+        runs, translator.weights, vocabularies, search, metadata.CTRANSLATE2_FILE
     )
     about |= _about(run.problem, vocabularies, search, quantization)
     with building(export_dir) as folder:
         write(folder, translator.model, vocabularies, about)
         _check(folder, translator, search, quantization)
         return publish(folder, export_dir, version)
+
+
+def _only(runs: Runs) -> Run:
+    """Raises UserError where they are several."""
+    run, *others = runs.members
+    if others:
+        raise UserError(
+            f"--output_dir: {len(runs.members)} runs, and CTranslate2 has no ensembles; expected "
+            "one, or --format=saved_model"
+        )
+    return run
 
 
 def _check_hparams(h: HParams) -> None:

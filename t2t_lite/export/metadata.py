@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # clients read metadata without TensorFlow
     from t2t_lite.data.tokenizer import Vocabularies
     from t2t_lite.decoding.search import Search
     from t2t_lite.run import Run
+    from t2t_lite.runs import Runs
 
 FILE = "assets.extra/metadata.json"  # TensorFlow Serving leaves that folder to its users
 CTRANSLATE2_FILE = "metadata.json"
@@ -28,20 +29,25 @@ NO_SCORE = -3.4028234663852886e38
 
 
 def metadata(
-    run: Run, weights: Path, vocabularies: Vocabularies, search: Search, file: str = FILE
+    runs: Runs,
+    weights: Sequence[Path],
+    vocabularies: Vocabularies,
+    search: Search,
+    file: str = FILE,
 ) -> dict:
     """The record of an export, ready for JSON, which becomes `file`: FILE or CTRANSLATE2_FILE."""
     import tensorflow as tf
 
-    problem = run.problem
+    problem = runs.problem
+    first, *others = map(_model, runs.members, weights)
+    depth = min(run.hparams.num_decoder_layers for run in runs.members)
     return {
         "t2t_lite": __version__,
         "tensorflow": tf.__version__,
         "problem": problem.name,
         "options": _portable(problem),
-        "hparams_set": run.hparams_set,
-        "hparams": run.hparams.to_dict(),
-        "weights": str(weights.relative_to(run.path)),
+        **first,
+        **({"ensemble": others} if others else {}),  # with these
         "beam_size": search.beam_size,
         "alpha": search.alpha,
         "extra_length": search.extra_length,
@@ -50,12 +56,21 @@ def metadata(
         # The layer for a heat map, from 0: the last but one follows the words best, the last looks
         # elsewhere at the end (Garg et al. 2019, https://arxiv.org/abs/1909.02074, and so it was in
         # `small` on Multi30k en-fr).
-        "attention_layer": max(run.hparams.num_decoder_layers - 2, 0),
+        "attention_layer": max(depth - 2, 0),
         "vocabularies": _vocabularies(vocabularies, _ASSETS[file]),
         # The model's text is not yet the user's where the problem says so.
         "output_text": None
         if is_default(problem.output_text)
         else "t2t_lite.export.metadata.problem(metadata).output_text(text, line)",
+    }
+
+
+def _model(run: Run, weights: Path) -> dict:
+    """What the metadata say of one run's model."""
+    return {
+        "hparams_set": run.hparams_set,
+        "hparams": run.hparams.to_dict(),
+        "weights": str(weights.relative_to(run.path)),
     }
 
 

@@ -19,13 +19,14 @@ from t2t_lite.export.signatures import Signatures
 from t2t_lite.problem import grammar_of
 from t2t_lite.quiet import native_stderr_silenced
 from t2t_lite.run import Run
+from t2t_lite.runs import Runs
 from t2t_lite.translator import Translator
 
 TOLERANCE = 1e-4  # between scores of the export and of the decoder
 
 
 def export(
-    run: Run,
+    run: Run | Runs,
     export_dir,
     version: int | None = None,
     *,
@@ -38,7 +39,7 @@ def export(
     """Writes `export_dir`/<version>/ and returns it: whole and checked, or not at all.
 
     Args:
-        run: an opened Run; its averaged, else best, else latest weights are exported.
+        run: an opened Run, or several; the weights that `weights.chosen` names are exported.
         version: default: one more than the largest there, from 1.
         beam_size: of the search; default: the problem's.
         alpha: likewise.
@@ -49,18 +50,19 @@ def export(
     Raises UserError for bad values, an existing version, a run without weights, and where the
     model, loaded in a process of its own, does not give what the decoder gives.
     """
+    runs = Runs((run,)) if isinstance(run, Run) else run
     search = Search.of(
-        run.problem.decoding,
+        runs.problem.decoding,
         beam_size=beam_size,
         alpha=alpha,
         extra_length=extra_length,
         n_best=n_best,
-        constrained=constrained and grammar_of(run.problem, run.vocabularies()) is not None,
+        constrained=constrained and grammar_of(runs.problem, runs.vocabularies()) is not None,
     )
     new_version(export_dir, version)  # an error now rather than after the work
     with tf.device("CPU:0"):
-        translator = run.translator(devices=["CPU:0"], xla=False)
-    about = metadata.metadata(run, translator.weights, translator.vocabularies, search)
+        translator = runs.translator(devices=["CPU:0"], xla=False)
+    about = metadata.metadata(runs, translator.weights, translator.vocabularies, search)
     with building(export_dir) as folder:
         write(folder, translator, search, about)
         _check(folder, translator, search)

@@ -3,11 +3,12 @@
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.arrays import average, model_variables
+from t2t_lite.arrays import average, load_arrays, model_variables
 from t2t_lite.checkpoints import MODEL
 from t2t_lite.config import HParams
 from t2t_lite.data.buckets import fit_buckets
@@ -41,6 +42,7 @@ class Trainer:
         micro_batch_tokens: tokens a side of a micro-batch at most, on each device; None: as many as
             its memory holds.
         before: the hparams that the run was trained with so far, if it was.
+        initial_weights: a file of weights to begin with, where there is no checkpoint yet.
         devices_may_change: go on with other dropout masks where devices or micro-batches are not
             those of the run so far.
         optimizer_may_be_lost: go on with a fresh optimizer where no checkpoint has its state.
@@ -66,6 +68,7 @@ class Trainer:
         precision: str = "float32",
         micro_batch_tokens: int | None = None,
         before: HParams | None = None,
+        initial_weights: Path | None = None,
         devices_may_change: bool = False,
         optimizer_may_be_lost: bool = False,
         workers: int = 1,
@@ -92,6 +95,9 @@ class Trainer:
         )
         if stored is not None:
             self._resume(stored, before or self.hparams)
+        elif initial_weights:
+            load_arrays(initial_weights, self._variables)
+        self._begins_trained = stored is None and initial_weights is not None
         self._dev = list(corpora.dev.pairs()) if corpora.dev else []
         self._set_devices(strategy, precision, micro_batch_tokens, devices_may_change)
         shortest_first = sorted(self._dev[:20], key=lambda pair: len(pair[0]))
@@ -182,6 +188,9 @@ class Trainer:
                 self.log(f"resuming at step {step:,} of {total:,}, epoch {epoch}")
                 record.write("resumed", step)
             try:
+                if self._begins_trained and self._dev:
+                    with signals.at_once():
+                        self._evaluate(step, record)
                 self.log(self._loop(record, signals, minutes))
             except Stopped as stop:
                 self._save()

@@ -10,6 +10,7 @@ import sys
 import threading
 
 import pytest
+from untrained import untrained_run
 
 from t2t_lite.cli import decoder, file_decoding
 from t2t_lite.decoding import batches
@@ -35,7 +36,7 @@ def test_exactly_one_line_for_each_whatever_it_holds(command, run, tmp_path):
         "--input", source, "--output", output, "--beam_size", 2, "--extra_length", 3
     )
     assert (code, out) == (0, "")
-    assert f"checkpoint: averaged ({run.averaged})" in err
+    assert f"weights     {run.averaged} (step 0)\n" in err
     speed = r"[\d.]+ sentences/s, [1-9][\d,]* source sub-words/s"
     assert re.search(rf"10 sentences in [\d.]+ s, the first after [\d.]+ s; {speed}\n", err)
     written = output.read_bytes()
@@ -283,3 +284,24 @@ arguments.run(decoder.decode, "t2t-decoder")
 """
     result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True)
     assert (result.returncode, result.stderr) == (0, b"")
+
+
+def test_several_runs_decode_together(call, command, run, tmp_path):
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_text("some words\n\nmany more words of text\n")
+    other = untrained_run(
+        tmp_path / "other", run.problem, run.vocabularies(), num_decoder_layers=1, d_model=24
+    )
+    flags = "--input", source, "--scores"
+    alone = command(*flags)[1]
+    both = functools.partial(call, decoder, *flags, "--output_dir", run.path)
+    code, out, err = both(other.path)
+    assert code == 0 and out.count("\n") == 3 and out != alone
+    for path in run.averaged, other.averaged:
+        assert f"weights     {path} (step 0)\n" in err
+    code, out, _ = both(run.path)
+    for twice, once in zip(out.splitlines(), alone.splitlines(), strict=True):
+        (score, text), (expected, wanted) = twice.split("\t"), once.split("\t")
+        assert text == wanted and float(score) == pytest.approx(float(expected), abs=1e-5)
+    code, _, err = both(tmp_path / "none", "--output", output)
+    assert code == 2 and f"--output_dir {tmp_path / 'none'}: no run there" in err

@@ -3,7 +3,10 @@
 import functools
 import json
 
+import numpy as np
 import pytest
+import tensorflow as tf
+from untrained import untrained_run
 
 from t2t_lite.cli import exporter
 from t2t_lite.export import saved_model
@@ -21,7 +24,8 @@ def test_an_export_gets_the_next_number_and_its_search(command, run, tmp_path, m
         (tmp_path / name).mkdir()
     flags = ["--beam_size", "2", "--alpha", "0.5", "--extra_length", "3", "--n_best", "1"]
     code, out, err = command("--export_dir", tmp_path, *flags)
-    assert (code, out) == (0, f"{tmp_path / '3'}\n") and f"checkpoint: {run.averaged}" in err
+    assert (code, out) == (0, f"{tmp_path / '3'}\n"), err
+    assert f"weights     {run.averaged} (step 0)\n" in err
     about = json.loads((tmp_path / "3" / "assets.extra" / "metadata.json").read_text())
     assert [about[name] for name in ("beam_size", "alpha", "extra_length", "n_best")] == [
         2,
@@ -62,3 +66,32 @@ def test_mistakes_are_one_line_and_write_nothing(command, refusal, tmp_path):
     flags = "--output_dir", tmp_path / "nothing", "--export_dir", folder
     assert "no run there" in refusal(exporter, *flags)
     assert sorted(tmp_path.iterdir()) == [folder, file] and list(folder.iterdir()) == [folder / "4"]
+
+
+@pytest.mark.thorough
+def test_an_ensemble_serves_what_it_decodes(command, run, tmp_path):
+    """The export itself compares, in a process of its own."""
+    other = untrained_run(
+        tmp_path / "other", run.problem, run.vocabularies(), num_decoder_layers=1, d_model=24
+    )
+    code, out, err = command(other.path, "--export_dir", tmp_path / "export")
+    assert code == 0 and "checked against the decoder" in err, err
+    about = json.loads((tmp_path / "export/1/assets.extra/metadata.json").read_text())
+    assert about["hparams"]["d_model"] == 16 and about["attention_layer"] == 0
+    [second] = about["ensemble"]
+    assert second["hparams"]["d_model"] == 24 and second["weights"] == "averaged.safetensors"
+    attention = tf.saved_model.load(out.strip()).signatures["attention"]
+    [weights] = attention(text=tf.constant(["some"]), target=tf.constant(["text"]))["attention"]
+    assert weights.shape[0] == 1
+    np.testing.assert_allclose(tf.reduce_sum(weights, -1), tf.ones(weights.shape[:2]), atol=1e-5)
+
+
+def test_an_ensemble_is_nothing_for_ctranslate2(command, run, tmp_path):
+    pytest.importorskip("ctranslate2")
+    flags = "--format=ctranslate2", "--export_dir", tmp_path / "export"
+    code, out, err = command(run.path, *flags)
+    assert (code, out) == (2, "") and not (tmp_path / "export").exists()
+    assert err.splitlines()[-1] == (
+        "t2t-exporter: error: --output_dir: 2 runs, and CTranslate2 has no ensembles; expected "
+        "one, or --format=saved_model"
+    )

@@ -10,6 +10,7 @@ from untrained import SEARCH
 from t2t_lite.decoding.search import Search
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
+from t2t_lite.runs import Runs
 
 
 def test_metadata_and_vocabulary_travel_along(loaded, folder, run):
@@ -33,7 +34,7 @@ def test_options_that_name_files_stay_behind(run):
     problem = dataclasses.replace(run.problem, data_dir="/home/me", vocab_size=7)
     run = dataclasses.replace(run, problem=problem)
     search = Search(**SEARCH, n_best=1, sampling=None, constrained=False)
-    about = metadata.metadata(run, run.averaged, run.vocabularies(), search)
+    about = metadata.metadata(Runs((run,)), [run.averaged], run.vocabularies(), search)
     assert about["options"] == {"vocab_size": 7, "drop_duplicates": False}
 
 
