@@ -214,8 +214,10 @@ class Run:
             "usr_dir_digest": self.usr_dir_digest,
             "vocabularies": vocabulary_files.digests(self.path),
         }
-        with replacing(self.path / FILE) as file:
-            file.write(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+        with replacing(self.path / FILE, "wb") as file:
+            # Of a folder whose name is not UTF-8 the bytes are surrogates, and JSON escapes them.
+            file.write(text.encode(errors="backslashreplace"))
 
     @property
     def exists(self) -> bool:

@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
+import os
 import shutil
 
 import pytest
 from untrained import sentence, untrained_translator
 
 import t2t_lite
-from t2t_lite import plugins
+from t2t_lite import plugins, registry
 from t2t_lite.data.tokenizer import Vocabulary
 from t2t_lite.run import Run
 
@@ -30,6 +31,14 @@ def rewrite(run, **fields):
 def test_what_is_saved_opens_as_it_was(run):
     assert Run.open(run.path) == run
     assert json.loads((run.path / "run.json").read_text(encoding="utf-8"))["format"] == 1
+
+
+def test_a_folder_whose_name_is_not_utf_8(run, tmp_path):
+    folder = tmp_path / os.fsdecode(b"M\xfcller")
+    problem = registry.problem("multi30k_ende", raw_dir=str(folder))
+    moved = dataclasses.replace(run, problem=problem)
+    moved.save()
+    assert Run.open(run.path).problem.raw_dir == str(folder)
 
 
 def test_one_from_before_the_format_had_a_number_opens(run):

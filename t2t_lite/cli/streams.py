@@ -1,5 +1,6 @@
 """What a command takes for granted: names of files in UTF-8, and three standard streams."""
 
+import io
 import os
 import sys
 
@@ -13,6 +14,8 @@ def prepare() -> None:
     TensorFlow and JSON take names as UTF-8 whatever the locale says. A standard stream that is
     closed becomes one that fails at its first use, or for stderr says nothing; else the next file
     that is opened would take its place. All write UTF-8, and names that are none as they are.
+    Results are buffered even with PYTHONUNBUFFERED, since what then writes only a part of a text,
+    where the disk is nearly full, forgets the rest.
     """
     if sys.getfilesystemencoding() != "utf-8":
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
@@ -23,6 +26,8 @@ def prepare() -> None:
             if not _is_open(number):
                 os.dup2(os.open(os.devnull, null), number)
             setattr(sys, name, open(number, mode, closefd=False))
+    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
+        sys.stdout = open(1, "w", closefd=False)
     for stream in sys.stdout, sys.stderr:
         stream.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
 

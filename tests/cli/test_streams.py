@@ -54,15 +54,31 @@ def test_tensorflows_start_is_silenced_where_stderr_is_closed(shell):
     assert shell("COMMAND 2>&-", code) == (0, b"done\n", b"")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("code", [BLEU, LONG])
-def test_a_full_disk(shell, tmp_path, code):
+def test_a_full_disk(shell, tmp_path, code, unbuffered):
     try:
         os.mknod(tmp_path / "full", 0o600 | 0o020000, os.makedev(1, 7))
     except PermissionError:
         pytest.skip("devices are root's to make")
-    number, _, err = shell(f"COMMAND {FILES if code == BLEU else ''} >full", code)
+    flags, environment = FILES if code == BLEU else "", {"PYTHONUNBUFFERED": unbuffered}
+    number, _, err = shell(f"COMMAND {flags} >full", code, **environment)
     assert number == 1 and err.count(b"\n") == 1
-    assert err.endswith(b"No space left on device\n")
+    place = b"stdout: " if code == BLEU else b""
+    assert err.endswith(b"error: " + place + b"No space left on device\n")
+
+
+def test_a_disk_that_takes_a_part_only_is_noticed_without_buffers_too(shell, tmp_path):
+    # The limit of a file's size ends a write in its middle, as the end of a disk does.
+    code = """
+import resource, signal
+from t2t_lite.cli import arguments
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+raise SystemExit(arguments.run(lambda: print("word " * 30), "t2t-long"))
+"""
+    number, _, err = shell("COMMAND >text", code, PYTHONUNBUFFERED="1")
+    assert (number, err) == (1, b"t2t-long: error: stdout: File too large\n")
 
 
 def test_a_reader_that_has_gone(shell):
