@@ -23,7 +23,7 @@ from t2t_lite.problem import Constrained, Drawing, Problem, Tokenizing, first_li
 ENGINE_FLAGS = frozenset(
     """problem usr_dir registry_help help version hparams set output_dir seed dry_run precision xla
     logical_devices micro_batch_tokens deterministic data_changed devices_changed optimizer_lost
-    train_minutes""".split()
+    train_minutes init_from""".split()
 )
 # The flags of t2t-eval, which are no name of a metric's field.
 EVAL_FLAGS = frozenset(
