@@ -159,13 +159,13 @@ class Trainer:
             "micro_batches": self.step.micro_batches,
             "precision": precision,
         }
-        changed = {name for name, old in before.items() if old != self._devices[name]}
+        changed = [name for name, old in before.items() if old != self._devices[name]]
         if not changed:
             return
         text = ", ".join(f"{name} {before[name]} -> {self._devices[name]}" for name in changed)
         h = self.hparams
         drops = any((h.dropout, h.attention_dropout, h.relu_dropout))
-        if drops and changed - {"precision"} and not may_change:
+        if drops and changed != ["precision"] and not may_change:
             raise UserError(
                 f"{self.run.path} was trained with {text}, and dropout's masks follow from these; "
                 "expected the same, or to go on with other masks: --devices_changed=continue"
