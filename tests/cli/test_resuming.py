@@ -45,9 +45,10 @@ def weights(run):
 
 
 def assert_equal(a, b):
+    """But for the order in which threads add up; another batch or mask moves weights by 1e-4."""
     assert a.keys() == b.keys()
     for name, value in a.items():
-        np.testing.assert_array_equal(b[name], value, err_msg=name)
+        np.testing.assert_allclose(b[name], value, atol=1e-6, err_msg=name)
 
 
 def log_of(run, kind):
