@@ -69,6 +69,7 @@ class Checkpoints:
         model: Mapping[str, tf.Variable],
         training: Mapping[str, tf.Variable],
         position: dict,
+        interim: bool = False,
     ) -> None:
         """Begins to write one checkpoint; at its end, what is no longer needed is removed.
 
@@ -77,9 +78,11 @@ class Checkpoints:
 
         Args:
             position: where the data stream continues; any JSON values.
+            interim: it goes with the next save, so that what is averaged in the end does not follow
+                from when a training was stopped.
         """
         self.wait()
-        about = {"step": step, "position": position}
+        about = {"step": step, "position": position, "interim": interim}
         self._pending = self._writer.submit(self._write, arrays(model), arrays(training), about)
 
     def wait(self) -> None:
@@ -109,6 +112,9 @@ class Checkpoints:
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)
             raise
+        for old in self.steps()[:-1]:
+            if read_about(old / MODEL).get("interim"):
+                shutil.rmtree(old)
         newest_last = self.steps()
         for old in newest_last[: -self.keep]:
             shutil.rmtree(old)

@@ -159,13 +159,13 @@ class Trainer:
             "micro_batches": self.step.micro_batches,
             "precision": precision,
         }
-        changed = {name for name, old in before.items() if old != self._devices[name]}
+        changed = [name for name, old in before.items() if old != self._devices[name]]
         if not changed:
             return
         text = ", ".join(f"{name} {before[name]} -> {self._devices[name]}" for name in changed)
         h = self.hparams
         drops = any((h.dropout, h.attention_dropout, h.relu_dropout))
-        if drops and changed - {"precision"} and not may_change:
+        if drops and changed != ["precision"] and not may_change:
             raise UserError(
                 f"{self.run.path} was trained with {text}, and dropout's masks follow from these; "
                 "expected the same, or to go on with other masks: --devices_changed=continue"
@@ -193,7 +193,7 @@ class Trainer:
                         self._evaluate(step, record)
                 self.log(self._loop(record, signals, minutes))
             except Stopped as stop:
-                self._save()
+                self._save(interim=True)
                 self._checkpoints.wait()
                 stop.add_note(
                     f"saved step {self.step.step:,} of {total:,}, the same command resumes"
@@ -217,7 +217,7 @@ class Trainer:
                 with meter.paused(), signals.at_once():
                     self._evaluate(step, record)
             end = self._end(step, (time.monotonic() - started) / 60, minutes)
-            due = step % h.checkpoint_steps == 0 or end or signals.received
+            due = step % h.checkpoint_steps == 0 or end
             if step > saved and (due or time.monotonic() - saved_at >= h.checkpoint_minutes * 60):
                 with meter.paused():
                     self._save()
@@ -286,7 +286,7 @@ class Trainer:
             "a longer warmup_steps, or clip_norm"
         )
 
-    def _save(self) -> None:
+    def _save(self, interim: bool = False) -> None:
         """Begins to write a checkpoint; if the one before could not be written, that is said."""
         self._check()
         try:
@@ -299,7 +299,7 @@ class Trainer:
             "devices": self._devices,
             "dev": self._standing.to_json(),
         }
-        self._checkpoints.save(self.step.step, self._variables, self.step.state(), about)
+        self._checkpoints.save(self.step.step, self._variables, self.step.state(), about, interim)
 
     def _evaluate(self, step: int, record: RunLog) -> None:
         self._check()
