@@ -27,7 +27,11 @@ _NO_TEXT = {
 
 
 def missing_file(path: Path) -> UserError:
-    """The error for a file that is not there, naming the nearest ones in its folder."""
+    """The error for a path where no regular file is: what is there, or the nearest names there."""
+    if path.is_dir():
+        return UserError(f"{path}: a folder; expected a file")
+    if path.exists():
+        return UserError(f"{path}: a pipe or device; expected a regular file")
     return UserError(f"no such file: {path}; {nearest_files(path.parent, path.name)}")
 
 
@@ -148,10 +152,8 @@ def _open(path) -> BinaryIO:
     number = descriptor(path)
     try:
         return open(path, "rb") if number is None else open(os.dup(number), "rb")
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise missing_file(Path(path)) from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: a folder; expected a file") from None
     except OSError as error:
         raise UserError(f"{named(path)}: cannot be read ({error.strerror})") from None
 

@@ -23,7 +23,7 @@ from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_
 
 from t2t_lite.errors import UserError, unknown
 
-FilePath = NewType("FilePath", str)  # of a file or folder; made absolute, to be found from anywhere
+FilePath = NewType("FilePath", str)  # of a file or folder; made absolute; `-` is stdin
 FileGroups = tuple[tuple[FilePath, ...], ...]  # of each time that a repeatable flag is given
 
 _METAVARS = {int: "N", float: "X", str: "TEXT", FilePath: "PATH"}
@@ -91,7 +91,7 @@ class Option:
         if self.kind is float and type(value) is int:
             value = float(value)
         if self.kind is FilePath and isinstance(value, str | os.PathLike):
-            return os.path.abspath(os.path.expanduser(value))
+            return "/dev/stdin" if value == "-" else os.path.abspath(os.path.expanduser(value))
         if type(value) is not self.kind:
             raise UserError(f"--{self.name}={value}: expected {_EXPECTED[self.kind]}")
         if self.choices and value not in self.choices:

@@ -17,6 +17,7 @@ from t2t_lite.files import (
     decode_lines,
     descriptor,
     is_regular,
+    missing_file,
     open_bytes,
     read_lines,
 )
@@ -170,6 +171,12 @@ def test_what_cannot_be_opened(tmp_path):
             open_bytes(tmp_path / name)
     with pytest.raises(UserError, match=r"/dev/fd/999: cannot be read \(Bad file descriptor\)"):
         open_bytes("/dev/fd/999")
+
+
+def test_where_no_regular_file_is(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name, message in ("pipe", "pipe: a pipe or device; expected a reg"), ("", "a folder; exp"):
+        assert message in str(missing_file(tmp_path / name))
 
 
 def test_an_error_while_reading_names_the_file():

@@ -109,6 +109,7 @@ def test_check_fields_makes_tuples_and_absolute_paths(tmp_path, monkeypatch):
     made = Base(file="~/a", files=["b", Path("c"), os.sep + "d"], sizes=[3], share=1)
     assert made.file == f"{tmp_path}/home/a"
     assert made.files == (f"{tmp_path}/b", f"{tmp_path}/c", "/d")
+    assert dataclasses.replace(made, file="-").file == "/dev/stdin"
     assert made.sizes == (3,) and type(made.share) is float
     assert dataclasses.replace(made) == made
 

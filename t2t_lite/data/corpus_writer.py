@@ -246,6 +246,7 @@ def _lock(partial: Path, final: Path) -> IO | None:
         with contextlib.suppress(FileNotFoundError):  # another process has just renamed it
             lock = open(partial / _LOCK, "ab")
             fcntl.flock(lock, fcntl.LOCK_EX)
+            os.utime(lock.fileno())
             if os.path.samestat(os.fstat(lock.fileno()), os.stat(partial / _LOCK)):
                 if not final.is_dir():
                     return lock
@@ -256,12 +257,12 @@ def _lock(partial: Path, final: Path) -> IO | None:
 
 def _remove_stale(folder: Path) -> None:
     """Removes what processes left that were killed long ago."""
-    for journal in folder.glob(f"*.partial/{_JOURNAL}"):
+    for path in folder.glob(f"*.partial/{_LOCK}"):
         with contextlib.suppress(OSError):  # it is held, or another process removes it too
-            if time.time() - journal.stat().st_mtime > _STALE:
-                with open(journal.parent / _LOCK, "ab") as lock:
+            if time.time() - path.stat().st_mtime > _STALE:
+                with open(path, "ab") as lock:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(journal.parent)
+                    shutil.rmtree(path.parent)
 
 
 class _Progress:

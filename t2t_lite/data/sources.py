@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import decode_lines, file_identity, is_regular, named, reading
+from t2t_lite.files import check_read_once, decode_lines, file_identity, is_regular, named, reading
 
 SPLITS = ("train", "dev", "test")
 PART = 8_192  # pairs in a part
@@ -89,8 +89,9 @@ class TextFiles(Source):
     def parts(self):
         """(number of the first line, the lines of either side as bytes).
 
-        Raises UserError where one file has more lines than the other.
+        Raises UserError where one file has more lines than the other, and for one pipe given twice.
         """
+        check_read_once(*self.paths)
         chunks = [_chunks(path) for path in self.paths]
         for first in itertools.count(1, PART):
             sides, files = zip(*(next(side, ([], None)) for side in chunks))

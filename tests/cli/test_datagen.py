@@ -1,5 +1,7 @@
 """t2t-datagen: the data part of t2t-trainer alone."""
 
+import os
+
 from t2t_lite.cli import datagen
 
 
@@ -18,6 +20,17 @@ def test_a_vocabulary_is_made_once(call, tmp_path):
     assert any(path.suffix == ".model" for path in made)
     assert call(datagen, *flags)[0] == 0
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "data").rglob("*")} == made
+
+
+def test_a_corpus_comes_through_stdin(call, refusal, tmp_path):
+    text = "".join(f"two of {number}\tzwei von {number}\n" for number in range(200)).encode()
+    flags = "--problem=text_pairs", "--train", "-", "--vocab_size=290", f"--data_dir={tmp_path}"
+    code, _, err = call(datagen, *flags, stdin=text)
+    assert code == 0 and "train: 200 pairs from /dev/stdin\n" in err, err
+    model = tmp_path / "pipe"
+    os.mkfifo(model)
+    expected = f"{model}: a pipe or device; expected a regular file\n"
+    assert refusal(datagen, *flags, "--vocab", model) == expected
 
 
 def test_registry_help(call):

@@ -226,8 +226,8 @@ def test_a_full_disk_names_the_corpus_and_the_next_start_goes_on(tmp_path):
 def test_what_was_left_long_ago_goes(tmp_path):
     for name in "old.partial", "new.partial":
         (tmp_path / name).mkdir()
-        (tmp_path / name / "journal.jsonl").touch()
-    os.utime(tmp_path / "old.partial" / "journal.jsonl", (1, 1))
+        (tmp_path / name / "lock").touch()  # all that one has at its very beginning
+    os.utime(tmp_path / "old.partial" / "lock", (1, 1))
     write_corpus(Generated(lambda: iter(PAIRS), "pairs"), tmp_path, "some")
     left = {path.name for path in tmp_path.iterdir()}
     assert "new.partial" in left and "old.partial" not in left

@@ -165,6 +165,13 @@ def test_missing_file_names_the_nearest(tmp_path):
         TsvFile(tmp_path / "nowhere" / "a.tsv").fingerprint()
 
 
+def test_one_pipe_is_not_both_sides():
+    reader, writer = os.pipe()
+    os.close(writer)
+    with os.fdopen(reader), pytest.raises(UserError, match="given twice; it can be read only once"):
+        TextFiles(f"/dev/fd/{reader}", f"/proc/self/fd/{reader}").check()
+
+
 @pytest.mark.parametrize("counts", [(3, 5), (5, 3), (0, 1)])
 def test_unequal_line_counts(tmp_path, counts):
     paths = [write(tmp_path / name, b"x\n" * count) for name, count in zip(("a", "b"), counts)]
