@@ -218,7 +218,10 @@ def _about(path: Path, file) -> dict:
 
 def _open(path: Path):
     try:
+        path.open("rb").close()  # safetensors says of what may not be read that it is not there
         return safe_open(path, framework="numpy")
+    except PermissionError:
+        raise
     except FileNotFoundError:
         raise DamagedFile(f"no such checkpoint: {path}") from None
     except Exception as error:

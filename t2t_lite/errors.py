@@ -1,9 +1,13 @@
 """What a user did wrong, or the machine refused, said in one line."""
 
 import difflib
+import re
 import signal
 import sys
 from collections.abc import Iterable
+
+# What TensorFlow sets around the words of its errors: which operation on which device failed.
+_OPERATION = re.compile(r"^\{\{[^}]*\}\} *| *\[Op:\w+\] *(name: *)?$")
 
 
 class UserError(Exception):
@@ -58,4 +62,5 @@ def reason(error: Exception) -> str:
         return " ".join(["out of memory", *map(str, error.args)])
     if isinstance(error, UnicodeError) and len(error.args) == 5:
         return f"{error.object!r:.80}: {error.reason}"
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    text = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return _OPERATION.sub("", text)

@@ -5,7 +5,7 @@ import os
 import sys
 import warnings
 
-from t2t_lite.errors import UserError
+from t2t_lite.errors import Failed, UserError
 from t2t_lite.quiet import native_stderr_silenced
 
 
@@ -63,12 +63,14 @@ def _import_keras() -> None:
     try:
         import keras
         import tensorflow  # noqa: F401, reads the file too
-    except (ImportError, ValueError, AttributeError, AssertionError) as error:
+    except (ModuleNotFoundError, ValueError, AttributeError, AssertionError) as error:
         folder = os.environ.get("KERAS_HOME", os.path.join(os.path.expanduser("~"), ".keras"))
         raise UserError(
             f"Keras cannot be imported ({type(error).__name__}: {error}); "
             f"see {os.path.join(folder, 'keras.json')} and the variable KERAS_BACKEND"
         ) from error
+    except ImportError as error:  # of a library that does not fit into memory, for one
+        raise Failed(f"TensorFlow cannot be loaded: {error}") from error
     if keras.config.backend() != "tensorflow":
         raise UserError(
             f"Keras runs on {keras.config.backend()}; expected tensorflow: "

@@ -1,8 +1,10 @@
 """Files of arrays: whole or not at all, and what is wrong with others is said in a line."""
 
+import errno
 import os
 import resource
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -87,6 +89,14 @@ def test_no_checkpoint_or_none_at_all(tmp_path):
     (tmp_path / "text").write_text("no safetensors file")
     with pytest.raises(UserError, match="text: not a checkpoint"):
         load_arrays(tmp_path / "text", {})
+
+
+def test_a_checkpoint_that_may_not_be_read(tmp_path, monkeypatch):
+    write_arrays(tmp_path / "a", {"x": np.zeros(3)}, {})
+    forbidden = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "a"))
+    monkeypatch.setattr("pathlib.Path.open", Mock(side_effect=forbidden))  # root may read all
+    with pytest.raises(PermissionError, match=f"Permission denied: '{tmp_path / 'a'}'"):
+        read_about(tmp_path / "a")
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path):

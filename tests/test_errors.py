@@ -31,4 +31,7 @@ def test_tensorflows_errors():
 
     full = tf.errors.ResourceExhaustedError(None, None, "no memory for [9,9]\n[[node a]]")
     assert isinstance(full, machine_errors()) and reason(full) == "no memory for [9,9]"
+    node = "{{function_node __wrapped__Save_device_/job:localhost/device:CPU:0}} "
+    full = tf.errors.ResourceExhaustedError(None, None, f"{node}a.data; disk full [Op:Save] name: ")
+    assert reason(full) == "a.data; disk full"
     assert not isinstance(tf.errors.InvalidArgumentError(None, None, "x"), machine_errors())

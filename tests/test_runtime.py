@@ -101,6 +101,19 @@ except UserError as error:
     assert expected in process.stdout
 
 
+def test_a_library_that_does_not_fit_into_memory_is_not_kerass_fault(tmp_path):
+    (tmp_path / "keras.py").write_text("raise ImportError('libbig.so: failed to map segment')")
+    code = "from t2t_lite.runtime import start_tensorflow; start_tensorflow()"
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    expected = "errors.Failed: TensorFlow cannot be loaded: libbig.so: failed to map segment"
+    assert process.stderr.splitlines()[-1].endswith(expected)
+
+
 def test_python_without_docstrings_is_refused():
     code = "from t2t_lite.runtime import start_tensorflow; start_tensorflow()"
     process = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True)

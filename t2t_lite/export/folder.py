@@ -16,6 +16,7 @@ from pathlib import Path
 
 from t2t_lite.data.tokenizer import UNK, Vocabulary
 from t2t_lite.errors import UserError
+from t2t_lite.output import naming
 
 _PARTIAL = ".partial"
 
@@ -63,7 +64,8 @@ def building(export_dir) -> Iterator[Path]:
         except OSError as error:
             raise UserError(f"{export_dir}: {error.strerror}") from None
         try:
-            yield place / "version"
+            with naming(export_dir):
+                yield place / "version"
         finally:
             shutil.rmtree(place, ignore_errors=True)
             os.close(lock)

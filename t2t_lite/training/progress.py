@@ -15,6 +15,7 @@ from t2t_lite.training.step import Report
 from t2t_lite.translator import Attention, Evaluation
 
 _SHOWN = 3  # translations of an evaluation
+_LONGEST = 1000  # characters of a text that are shown
 _PIXELS = 8  # a side, of one weight of an attention
 
 
@@ -152,7 +153,12 @@ class RunLog:
 def samples(dev: Evaluation) -> list[tuple[str, str, str]]:
     """(input, output, reference) of some of the decoded pairs."""
     places = range(0, len(dev.inputs), max(1, len(dev.inputs) // _SHOWN))[:_SHOWN]
-    return [(dev.inputs[i], dev.outputs[i].text, dev.references[i]) for i in places]
+    texts = [(dev.inputs[i], dev.outputs[i].text, dev.references[i]) for i in places]
+    return [tuple(map(_shortened, row)) for row in texts]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... ({len(text):,} characters)"
 
 
 def dev_report(title: str, dev: Evaluation) -> str:

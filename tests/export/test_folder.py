@@ -1,5 +1,6 @@
 """The folder of an export: its number, and what several exports at once and killed ones leave."""
 
+import errno
 import os
 
 import pytest
@@ -77,6 +78,12 @@ def test_one_that_fails_leaves_nothing(tmp_path):
     with pytest.raises(RuntimeError), building(tmp_path / "models" / "new") as folder:
         built(folder, "half")
         raise RuntimeError
+    assert names(tmp_path) == []
+
+
+def test_a_full_disk_is_told_with_the_folder(tmp_path):
+    with pytest.raises(OSError, match=f"No space left.*{tmp_path}"), building(tmp_path):
+        raise OSError(errno.ENOSPC, "No space left on device")  # as a file's `write` raises it
     assert names(tmp_path) == []
 
 
