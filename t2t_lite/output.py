@@ -221,6 +221,8 @@ def _in_place(path) -> bool:
     """
     if not str(path):
         raise UserError("an output without a name; expected a file")
+    if str(path).endswith(os.sep):
+        raise UserError(f"{path}: a folder's name; expected a file's")
     if str(path) == "-" or descriptor(path) is not None:
         return True
     with _or_unwritable(path):

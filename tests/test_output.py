@@ -101,6 +101,8 @@ def test_what_cannot_be_written_is_refused_at_once(tmp_path):
             pass
     with pytest.raises(UserError, match="without a name"), writing(""):
         pass
+    with pytest.raises(UserError, match="new/: a folder's name"), writing(f"{tmp_path}/new/"):
+        pass
     with pytest.raises(UserError, match="/proc/x: "), writing("/proc/x"):
         pass
     assert sorted(os.listdir(tmp_path)) == ["file", "folder", "loop"]

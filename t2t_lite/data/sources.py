@@ -84,7 +84,7 @@ class TextFiles(Source):
         self.once = not all(map(is_regular, self.paths))
 
     def __str__(self):
-        return f"{self.paths[0]} and {self.paths[1]}"
+        return " and ".join(map(named, self.paths))
 
     def parts(self):
         """(number of the first line, the lines of either side as bytes).
@@ -102,8 +102,8 @@ class TextFiles(Source):
                     for count, side in zip(counts, chunks)
                 ]
                 raise UserError(
-                    f"unequal line counts: {self.paths[0]} has {counts[0]:,}, "
-                    f"{self.paths[1]} has {counts[1]:,}; expected line-aligned files"
+                    f"unequal line counts: {named(self.paths[0])} has {counts[0]:,}, "
+                    f"{named(self.paths[1])} has {counts[1]:,}; expected line-aligned files"
                 )
             if not counts[0]:
                 return
@@ -128,7 +128,7 @@ class TsvFile(Source):
         self.once = not is_regular(path)
 
     def __str__(self):
-        return str(self.path)
+        return named(self.path)
 
     def parts(self):
         """(number of the first line, lines as bytes)."""
@@ -143,7 +143,7 @@ class TsvFile(Source):
             columns = line.split("\t")
             if len(columns) != 2:
                 raise UserError(
-                    f"{self.path}:{number}: {len(columns) - 1} tabs; "
+                    f"{named(self.path)}:{number}: {len(columns) - 1} tabs; "
                     "expected input, one tab, target"
                 )
             yield columns[0], columns[1]

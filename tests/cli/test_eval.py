@@ -59,6 +59,8 @@ def test_mistakes_are_one_line(refusal, run, files, tmp_path):
         ([*files, "--per_line", ""], "--per_line with an empty name"),
     ]:
         assert message in refusal(eval_command, "--output_dir", run.path, *flags)
+    message = refusal(eval_command, "--output_dir", run.path, *files[:3], "-")
+    assert message.startswith(f"unequal line counts: {files[1]} has 3, stdin has 0")
     for side in files[1::2]:
         side.write_text("")
     assert "empty; expected" in refusal(eval_command, "--output_dir", run.path, *files)
