@@ -8,6 +8,7 @@ weights and optimizer are equal to the bit.
 """
 
 import argparse
+import contextlib
 import os
 import random
 import signal
@@ -32,10 +33,12 @@ def main() -> None:
     args.folder.mkdir(parents=True)
     command = [*args.command, "--deterministic"]
     whole, killed = (args.folder / name for name in ("whole", "killed"))
+    alone = Training(command, whole)
+    alone.wait_for_line("step ")
     started = time.monotonic()
-    Training(command, whole).finish()
+    alone.finish()
     seconds = time.monotonic() - started
-    print(f"left alone: {seconds:.0f} s", flush=True)
+    print(f"left alone: {seconds:.0f} s from its first update on", flush=True)
     chooser = random.Random(args.seed)
     for number in range(1, args.kills + 1):
         training = Training(command, killed)
@@ -96,7 +99,8 @@ class Training:
 
     def kill(self) -> str:
         """Kills it, and returns the last step that it had said."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         code = self.process.wait()
         said = [line for line in self.log.read_text().splitlines() if line.startswith("step ")]
         last = said[-1].split("  ")[0] if said else "no step said"
