@@ -90,8 +90,7 @@ class TrainStep:
         )
         self.good_updates = tf.Variable(0, dtype=tf.int64, trainable=False, name="good_updates")
         self.gradients = tf.function(self._gradients, jit_compile=xla, reduce_retracing=False)
-        # Lengths and rows vary by bucket: one trace of the outer function for all of them.
-        self._update = tf.function(self._update_all, reduce_retracing=True)
+        self._programs = {}  # of updates, by their number of micro-batches
 
     @property
     def step(self) -> int:
@@ -109,11 +108,29 @@ class TrainStep:
 
     def __call__(self, inputs: np.ndarray, targets: np.ndarray) -> Report:
         """One update; see the class."""
-        return self._update(self._hand_out(inputs), self._hand_out(targets), tf.constant(True))
+        return self._update(inputs, targets, wanted=True)
 
     def try_out(self, inputs: np.ndarray, targets: np.ndarray) -> Report:
         """What an update would do, in the same memory; it changes nothing."""
-        return self._update(self._hand_out(inputs), self._hand_out(targets), tf.constant(False))
+        return self._update(inputs, targets, wanted=False)
+
+    def _update(self, inputs: np.ndarray, targets: np.ndarray, wanted: bool) -> Report:
+        shares = self._hand_out(inputs), self._hand_out(targets)
+        return self.program(*shares)(*shares, tf.constant(wanted))
+
+    def program(self, *shares) -> tf.types.experimental.PolymorphicFunction:
+        """The update as one graph for all buckets, whose lengths and rows vary.
+
+        Not by `reduce_retracing`, with which the first shapes of a process are built into it: after
+        a resume they are others, and other kernels may round in another way.
+        """
+        if self.micro_batches not in self._programs:
+            shape = tf.TensorSpec([self.micro_batches, None, None], tf.int32)
+            specs = [_like(tf.type_spec_from_value(share), shape) for share in shares]
+            self._programs[self.micro_batches] = tf.function(
+                self._update_all, input_signature=[*specs, tf.TensorSpec([], tf.bool)]
+            )
+        return self._programs[self.micro_batches]
 
     def _hand_out(self, array: np.ndarray):
         """[N, ...] -> each replica's [M, B, ...], placed on its device."""
@@ -186,3 +203,10 @@ def cut(array: np.ndarray, replicas: int, micro_batches: int) -> np.ndarray:
     whole = np.zeros([replicas * micro_batches * rows, *array.shape[1:]], array.dtype)
     whole[: len(array)] = array
     return whole.reshape(replicas, micro_batches, rows, *array.shape[1:])
+
+
+def _like(spec: tf.TypeSpec, each: tf.TensorSpec) -> tf.TypeSpec:
+    """A spec of the same kind, of one value or of one for each local replica, of another shape."""
+    if isinstance(spec, tf.TensorSpec):
+        return each
+    return type(spec)(*[each] * len(tf.nest.flatten(spec, expand_composites=True)))

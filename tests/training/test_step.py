@@ -222,7 +222,7 @@ def must_compile(step, strategy):
         strategy.experimental_distribute_values_from_function(lambda _, side=side: side)
         for side in slices()[:2]
     ]
-    graph = step._update.get_concrete_function(*shares, tf.constant(True)).graph.as_graph_def()
+    graph = step.program(*shares).get_concrete_function().graph.as_graph_def()
     called = {
         node.attr["f"].func.name for node in graph.node if node.op.endswith("PartitionedCall")
     }
@@ -361,13 +361,17 @@ def test_the_same_seed_gives_the_same_losses():
     assert not set(losses(2)) & set(first)
 
 
-def test_shapes_share_a_trace():
-    """Buckets differ in rows and lengths: the second shape makes the trace for all."""
-    _, step, _ = new_step()
+def traces(step):
+    return step.program().experimental_get_tracing_count()
+
+
+@pytest.mark.parametrize("replicas, micro_batches", [(1, 1), (2, 2)])
+def test_all_shapes_share_one_trace(replicas, micro_batches):
+    _, step, _ = new_step(replicas, micro_batches=micro_batches)
     for rows, source, target in ((4, 5, 6), (2, 8, 7), (1, 3, 9), (3, 9, 2)):
         report = step(np.full((rows, source), 3, np.int32), np.full((rows, target), 4, np.int32))
         assert report.loss.tokens == rows * target
-    assert step._update.experimental_get_tracing_count() == 2
+    assert traces(step) == 1
 
 
 def test_report():
@@ -392,7 +396,7 @@ def test_trying_out_changes_nothing():
     assert before[1:] == after[1:]
     for name, values in before[0].items():
         np.testing.assert_array_equal(after[0][name], values, err_msg=name)
-    assert step(inputs, targets) and step._update.experimental_get_tracing_count() == 1
+    assert step(inputs, targets) and traces(step) == 1
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16"])
