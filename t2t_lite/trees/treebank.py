@@ -81,7 +81,7 @@ class TreebankFiles(Source):
             else:
                 left_out = Counter()
                 pairs = self._pairs(path, left_out)
-                while part := list(itertools.islice(pairs, PART)):
+                while (part := list(itertools.islice(pairs, PART))) or left_out:
                     yield part, Counter(left_out)
                     left_out.clear()
             self._progress = number / len(files)
