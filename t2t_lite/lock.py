@@ -12,7 +12,7 @@ from pathlib import Path
 from t2t_lite.errors import UserError
 
 _NAME = ".lock"
-_UNKNOWN = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # no locks there
+NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # a file system keeps none
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def _take(descriptor: int, folder: Path, log: Callable[[str], object]) -> None:
             "its end, or choose another directory"
         ) from None
     except OSError as error:
-        if error.errno not in _UNKNOWN:
+        if error.errno not in NO_LOCKS:
             raise
         log(
             f"warning: {folder}: its file system keeps no locks ({error.strerror}); see to it "

@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -30,6 +31,7 @@ from tqdm import tqdm
 from t2t_lite.data.corpus import ABOUT, ENTRY, INDEX, PAIRS, Corpus
 from t2t_lite.data.sources import Source
 from t2t_lite.errors import UserError
+from t2t_lite.lock import NO_LOCKS
 from t2t_lite.output import make_folder, naming
 from t2t_lite.runtime import cores
 
@@ -245,7 +247,7 @@ def _lock(partial: Path, final: Path) -> IO | None:
         partial.mkdir(exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # another process has just renamed it
             lock = open(partial / _LOCK, "ab")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            _take(lock, partial.parent)
             os.utime(lock.fileno())
             if os.path.samestat(os.fstat(lock.fileno()), os.stat(partial / _LOCK)):
                 if not final.is_dir():
@@ -253,6 +255,23 @@ def _lock(partial: Path, final: Path) -> IO | None:
                 shutil.rmtree(partial)
             lock.close()
     return None
+
+
+def _take(lock: IO, folder: Path) -> None:
+    """Waits until no other process writes the corpus, as far as the file system keeps locks."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        warnings.warn(f"{folder}: another process prepares this corpus; waiting", stacklevel=4)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        warnings.warn(
+            f"{folder}: its file system keeps no locks ({error.strerror}); see to it yourself that "
+            "no other process prepares the same corpus there",
+            stacklevel=4,
+        )
 
 
 def _remove_stale(folder: Path) -> None:

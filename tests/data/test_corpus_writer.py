@@ -1,5 +1,7 @@
 """write_corpus: what it keeps and counts, whole or not at all, and that it goes on when killed."""
 
+import errno
+import fcntl
 import json
 import os
 import resource
@@ -8,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from unittest.mock import Mock
 
 import pytest
 
@@ -172,9 +175,9 @@ def test_a_worker_that_is_ended_is_an_error_of_the_machine(tmp_path):
     assert said.startswith("lines: a process that prepared it was ended, perhaps for want of mem")
 
 
-def test_two_at_once(tmp_path):
-    """The second waits for the first, and takes what it made."""
-    made = []
+def test_two_at_once(tmp_path, monkeypatch):
+    """The second says that it waits for the first, and takes what that made."""
+    made, said = [], []
     begun, go_on = threading.Event(), threading.Event()
 
     def pairs():
@@ -191,11 +194,24 @@ def test_two_at_once(tmp_path):
     threads = [threading.Thread(target=write) for _ in range(2)]
     threads[0].start()
     assert begun.wait(60)
+    monkeypatch.setattr("warnings.warn", lambda message, **_: said.append(message) or go_on.set())
     threads[1].start()
-    go_on.set()
     for thread in threads:
         thread.join(60)
     assert len(made) == 1 and len(found) == 2 and found[0] == found[1]
+    assert said == [f"{tmp_path}: another process prepares this corpus; waiting"]
+
+
+def test_where_the_file_system_keeps_no_locks(tmp_path, monkeypatch):
+    none = OSError(errno.ENOLCK, "No locks available")
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=none))
+    with pytest.warns(UserWarning, match=r"keeps no locks \(No locks available\)"):
+        assert len(write_corpus(Generated(lambda: iter(PAIRS), "pairs"), tmp_path, "a")) == len(
+            PAIRS
+        )
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=PermissionError))
+    with pytest.raises(PermissionError):
+        write_corpus(Generated(lambda: iter(PAIRS), "pairs"), tmp_path, "b")
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
