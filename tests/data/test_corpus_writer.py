@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from unittest.mock import Mock
@@ -265,6 +266,26 @@ def test_a_pipe_is_read_once(tmp_path):
     assert list(first.pairs()) == [("a", "b")] and list(other.pairs()) == [("c", "d")]
     assert first.folder == again.folder != other.folder
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_a_process_of_the_same_number_left_of_a_pipe_is_another_pipes(tmp_path, monkeypatch):
+    def broken(*_):
+        raise OSError("killed")
+
+    def piped(text):
+        with tempfile.TemporaryFile() as file:
+            file.write(text)
+            file.seek(0)
+            return write_corpus(TsvFile(f"/dev/fd/{file.fileno()}"), tmp_path, "some")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="killed"):
+        patch.setattr(corpus_writer, "_finish", broken)
+        piped(b"a\tb\n" * 9)
+    [left] = tmp_path.iterdir()
+    assert left.name.endswith(f".{os.getpid()}.partial")
+    # The same descriptor, hence the same name and, in a container, often the same process number.
+    assert list(piped(b"c\td\n").pairs()) == [("c", "d")]
+    assert not left.exists()
 
 
 def test_about_is_plain(tmp_path):
