@@ -53,13 +53,15 @@ def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None
     It is on the disk when this returns. Raises OSError where the disk is full, or the file cannot
     be written for another reason.
     """
+    # Among the rest, since safetensors writes several in any order, and equal files are to be equal.
+    about = about | {"crc32": _crc32(values)}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     partial.unlink(missing_ok=True)  # a link would be followed
     try:
         partial.touch()
         mode = partial.stat().st_mode  # safetensors makes a file that only its owner may read
-        save_file(values, partial, metadata={"about": json.dumps(about), "crc32": _crc32(values)})
+        save_file(values, partial, metadata={"about": json.dumps(about)})
         partial.chmod(mode)
         to_disk(partial)
         os.replace(partial, path)
@@ -90,7 +92,9 @@ def _crc32(values: dict[str, np.ndarray]) -> str:
 
 def read_about(path: Path) -> dict:
     """What `write_arrays` stored beside the arrays."""
-    return _about(path, _open(path))
+    about = _about(path, _open(path))
+    about.pop("crc32", None)
+    return about
 
 
 def check_size(path: Path, h: HParams) -> None:
@@ -128,7 +132,7 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
         if shape != expected:
             raise UserError(f"{path}: {name} has shape {shape}; expected {expected}")
     values = {name: file.get_tensor(name) for name in file.keys()}
-    if (file.metadata() or {}).get("crc32") not in (None, _crc32(values)):
+    if about.pop("crc32", None) not in (None, _crc32(values)):
         raise DamagedFile(f"{path}: damaged, not as it was written")
     for name, value in values.items():
         _check_finite(path, name, value)

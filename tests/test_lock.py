@@ -17,9 +17,9 @@ from t2t_lite.lock import locked
 with locked(pathlib.Path(sys.argv[1])):
     pathlib.Path(sys.argv[1], "content").touch()
     if os.fork() == 0:
+        print("forked", flush=True)
         os.close(1)
         time.sleep(60)
-    print("held", flush=True)
     time.sleep(60)
 """
 
@@ -30,7 +30,7 @@ def test_it_ends_with_the_process_and_what_that_forked_does_not_hold_it(tmp_path
         [sys.executable, "-c", HOLD, folder], stdout=subprocess.PIPE, start_new_session=True
     )
     try:
-        assert holder.stdout.readline() == b"held\n"
+        assert holder.stdout.readline() == b"forked\n"
         with pytest.raises(UserError, match=f"at work there \\(process {holder.pid} on "):
             with locked(folder):
                 pass
