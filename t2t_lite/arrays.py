@@ -53,7 +53,7 @@ def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None
     It is on the disk when this returns. Raises OSError where the disk is full, or the file cannot
     be written for another reason.
     """
-    # Among the rest, since safetensors writes several in any order, and equal files are to be equal.
+    # Not as metadata of its own: safetensors writes several in any order, and files would differ.
     about = about | {"crc32": _crc32(values)}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
