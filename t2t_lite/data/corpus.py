@@ -12,11 +12,12 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from t2t_lite import records
-from t2t_lite.errors import UserError
+from t2t_lite.errors import UserError, reason
 
 PAIRS, INDEX, ABOUT = "pairs.txt", "index.bin", "about.json"
 ENTRY = np.dtype([("start", "<u8"), ("size", "<u4")])  # of index.bin; bytes
@@ -32,28 +33,36 @@ class Corpus:
         source: what it was made of, in words.
         left_out: the reasons why pairs of the source are not in it, and their counts.
         digest: 32 hexadecimal digits of the pairs, wherever they came from.
+
+    Raises UserError where something of it is missing or was cut.
     """
 
     def __init__(self, folder: Path):
         self.folder = Path(folder)
-        file = self.folder / ABOUT
-        about = records.read(file)
-        kinds = {"source": str, "left_out": dict, "digest": str, "pairs": int, "bytes": int}
-        records.check(about, kinds, file)
+        try:
+            about = self._about()
+        except (UserError, FileNotFoundError) as error:
+            raise UserError(
+                f"{folder}: not whole ({reason(error)}); delete it, and it is prepared anew"
+            ) from None
         self.source: str = about["source"]
         self.left_out: dict[str, int] = about["left_out"]
         self.digest: str = about["digest"]
         self.bytes: int = about["bytes"]
-        sizes = {PAIRS: self.bytes, INDEX: about["pairs"] * ENTRY.itemsize}
-        for path, size in ((self.folder / name, size) for name, size in sizes.items()):
-            if path.stat().st_size != size:
-                raise UserError(
-                    f"{path}: {path.stat().st_size:,} bytes; expected {size:,}, as {ABOUT} beside "
-                    f"it says; delete {self.folder}, and it is made anew"
-                )
         self._index = np.memmap(self.folder / INDEX, ENTRY, "r")
         # Not mapped: pages that were read would count as this process's memory.
         self._file = open(self.folder / PAIRS, "rb", buffering=0)
+
+    def _about(self) -> dict[str, Any]:
+        """ABOUT, if it and what it says of the other files is right."""
+        file = self.folder / ABOUT
+        about = records.read(file)
+        kinds = {"source": str, "left_out": dict, "digest": str, "pairs": int, "bytes": int}
+        records.check(about, kinds, file)
+        for name, size in (PAIRS, about["bytes"]), (INDEX, about["pairs"] * ENTRY.itemsize):
+            if (found := (self.folder / name).stat().st_size) != size:
+                raise UserError(f"{name}: {found:,} bytes; expected {size:,}")
+        return about
 
     def __len__(self) -> int:
         return len(self._index)

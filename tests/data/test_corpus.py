@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from t2t_lite.data.corpus import INDEX, PAIRS, Corpus, Mix
+from t2t_lite.data.corpus import ABOUT, INDEX, PAIRS, Corpus, Mix
 from t2t_lite.data.corpus_writer import write_corpus
 from t2t_lite.data.sources import Generated
 from t2t_lite.errors import UserError
@@ -80,14 +80,16 @@ def test_sample(tmp_path):
     assert 30 < sum(text.startswith(b"a") for text in some) < 70
 
 
-def test_a_file_that_was_cut(tmp_path):
+def test_what_is_cut_or_missing(tmp_path):
     corpus = numbers(tmp_path, 10)
     for name, size in (PAIRS, 60), (INDEX, 120):
         path = corpus.folder / name
         whole = path.read_bytes()
         path.write_bytes(whole[:-1])
-        with pytest.raises(
-            UserError, match=rf"{name}: {size - 1} bytes; expected {size}, .* delete"
-        ):
+        with pytest.raises(UserError, match=rf"{name}: {size - 1} bytes; expected {size}.*delete"):
             Corpus(corpus.folder)
         path.write_bytes(whole)
+    for change in (lambda path: path.write_text("{}"), lambda path: path.unlink()):
+        change(corpus.folder / ABOUT)
+        with pytest.raises(UserError, match=rf"not whole .*{ABOUT}: .*; delete it"):
+            Corpus(corpus.folder)
