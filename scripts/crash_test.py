@@ -48,7 +48,7 @@ def main() -> None:
             moment = "while a checkpoint was written"
         else:
             training.wait_for_line("step ")
-            pause = chooser.random() * seconds / args.kills
+            pause = chooser.random() * 2 * seconds / args.kills
             time.sleep(pause)
             moment = f"{pause:.2f} s after its first update"
         print(f"kill {number}: {moment}: {training.kill()}", flush=True)
