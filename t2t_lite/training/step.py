@@ -190,10 +190,13 @@ class TrainStep:
             return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
         loss, gradients = micro_batch(0)
-        for index in tf.range(1, tf.shape(inputs)[0]) if inputs.shape[0] != 1 else ():
-            more_loss, more_gradients = micro_batch(index)
-            loss = loss + more_loss
-            gradients = [a + b for a, b in zip(gradients, more_gradients)]
+        # One after the other: TensorFlow would run several at a time, and hold what each keeps.
+        with tf.control_dependencies([*loss, *gradients]):
+            for index in tf.range(1, tf.shape(inputs)[0]) if inputs.shape[0] != 1 else ():
+                tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+                more_loss, more_gradients = micro_batch(index)
+                loss = loss + more_loss
+                gradients = [a + b for a, b in zip(gradients, more_gradients)]
         return loss, gradients
 
 

@@ -1,19 +1,25 @@
 """Micro-batches: the fewest that fit, by what is asked for, by estimate, by trial."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.data.buckets import Bucket
+from t2t_lite.devices import make_strategy
 from t2t_lite.errors import UserError
+from t2t_lite.models.transformer import Transformer
 from t2t_lite.training import micro_batches
-from t2t_lite.training.memory import update_memory
+from t2t_lite.training.memory import peak_memory, update_memory, used_memory
 from t2t_lite.training.micro_batches import (
     choose_by_estimate,
     choose_by_trial,
     fewest,
     micro_batch,
 )
+from t2t_lite.training.step import TrainStep
 
 BUCKETS = [Bucket(100, 10, 12), Bucket(40, 30, 20), Bucket(12, 100, 100)]
 
@@ -72,3 +78,23 @@ def test_by_trial_of_the_largest_bucket():
         assert len(said) == len(step.tried) - 1
     with pytest.raises(UserError, match="no memory for one pair of 100/100 sub-words"):
         choose_by_trial(Step(0), BUCKETS, 1, print)
+
+
+def test_micro_batches_take_the_memory_of_one():
+    """Not of several at the same time, in which TensorFlow would compute them."""
+    rows, length, symbols = 64, 20, 20_000
+    one = 4 * rows * length * symbols  # the logits of a micro-batch
+    h = HParams(num_encoder_layers=1, num_decoder_layers=1, d_model=8, d_ff=8, num_heads=1, d_k=8)
+    strategy = make_strategy(1)
+    with strategy.scope():
+        step = TrainStep(Transformer(h, symbols, symbols, name="transformer"), h, strategy)
+
+    def run(count):
+        step.micro_batches = count
+        step(*np.full([2, count * rows, length], 7, np.int32))
+
+    run(1)  # TensorFlow keeps what it frees, for the next one
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is now what is used
+    before = used_memory()
+    run(5)
+    assert peak_memory() < before + one
