@@ -89,7 +89,7 @@ class TrainStep:
             _FIRST_SCALE if self._scaled else 1.0, trainable=False, name="loss_scale"
         )
         self.good_updates = tf.Variable(0, dtype=tf.int64, trainable=False, name="good_updates")
-        self.gradients = tf.function(self._gradients, jit_compile=xla, reduce_retracing=False)
+        self.gradients = tf.function(self._gradients, jit_compile=xla, autograph=False)
         self._programs = {}  # of updates, by their number of micro-batches
 
     @property
@@ -128,7 +128,9 @@ class TrainStep:
             shape = tf.TensorSpec([self.micro_batches, None, None], tf.int32)
             specs = [_like(tf.type_spec_from_value(share), shape) for share in shares]
             self._programs[self.micro_batches] = tf.function(
-                self._update_all, input_signature=[*specs, tf.TensorSpec([], tf.bool)]
+                self._update_all,
+                input_signature=[*specs, tf.TensorSpec([], tf.bool)],
+                autograph=False,  # half a second of each start
             )
         return self._programs[self.micro_batches]
 
@@ -189,14 +191,21 @@ class TrainStep:
             gradients = tape.gradient(scaled, list(self._variables.values()))
             return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
+        def add(index, loss, gradients):
+            more_loss, more_gradients = micro_batch(index)
+            return index + 1, loss + more_loss, [a + b for a, b in zip(gradients, more_gradients)]
+
         loss, gradients = micro_batch(0)
-        # One after the other: TensorFlow would run several at a time, and hold what each keeps.
-        with tf.control_dependencies([*loss, *gradients]):
-            for index in tf.range(1, tf.shape(inputs)[0]) if inputs.shape[0] != 1 else ():
-                tf.autograph.experimental.set_loop_options(parallel_iterations=1)
-                more_loss, more_gradients = micro_batch(index)
-                loss = loss + more_loss
-                gradients = [a + b for a, b in zip(gradients, more_gradients)]
+        if inputs.shape[0] != 1:
+            count = tf.shape(inputs)[0]
+            # One after the other: TensorFlow would run several at a time, and hold what each keeps.
+            with tf.control_dependencies([*loss, *gradients]):
+                _, loss, gradients = tf.while_loop(
+                    lambda index, *_: index < count,
+                    add,
+                    [1, loss, gradients],
+                    parallel_iterations=1,
+                )
         return loss, gradients
 
 
