@@ -8,14 +8,16 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.data.buckets import Bucket
+from t2t_lite.decoding.batches import BATCH_TOKENS
 from t2t_lite.devices import make_strategy
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.training import micro_batches
-from t2t_lite.training.memory import peak_memory, update_memory, used_memory
+from t2t_lite.training.memory import TrainingMemory, peak_memory, used_memory
 from t2t_lite.training.micro_batches import (
     choose_by_estimate,
     choose_by_trial,
+    evaluation_bounds,
     fewest,
     micro_batch,
 )
@@ -38,24 +40,41 @@ def test_fewest(replicas, tokens):
     assert holds(found) and not any(map(holds, range(1, found)))
 
 
+def memory(replicas=1):
+    return TrainingMemory(HParams(), [1000], "float32", replicas)
+
+
 def choose(monkeypatch, available, replicas=1):
     monkeypatch.setattr(micro_batches, "available_memory", lambda: available)
-    return choose_by_estimate(HParams(), 10**6, 1000, "float32", BUCKETS, replicas)
+    return choose_by_estimate(memory(replicas), BUCKETS)
 
 
 def needed(count):
-    parts = [micro_batch(bucket, 1, count) for bucket in BUCKETS]
-    return max(update_memory(HParams(), 10**6, 1000, "float32", part) for part in parts)
+    return memory().total([micro_batch(bucket, 1, count) for bucket in BUCKETS], count)
 
 
 def test_by_estimate(monkeypatch):
     assert choose(monkeypatch, needed(1)) == 1
-    assert choose(monkeypatch, needed(1) - 1) == 2
+    assert choose(monkeypatch, needed(1) - 1) > 1
     assert choose(monkeypatch, needed(4)) == 4
-    assert choose(monkeypatch, needed(1), replicas=2) >= 1
+    assert choose(monkeypatch, needed(4) - 1) == 8
+    with pytest.raises(UserError, match="training takes about .* GiB, and there are"):
+        choose(monkeypatch, needed(1), replicas=4)
     with pytest.raises(UserError, match="training takes about .* GiB, and there are") as error:
         choose(monkeypatch, 2**20)
     assert "\n" not in str(error.value)
+
+
+def test_an_evaluation_takes_no_more_than_an_update():
+    whole = evaluation_bounds(memory(), BUCKETS, 1, workers=1)
+    assert whole["score_tokens"] == max(bucket.rows * bucket.target_length for bucket in BUCKETS)
+    part = evaluation_bounds(memory(), BUCKETS, 4, workers=1)
+    assert part["score_tokens"] == 25 * 12
+    assert 1 <= part["batch_tokens"] < whole["batch_tokens"] <= BATCH_TOKENS
+    room = memory().update(micro_batch(BUCKETS[-1], 1, 4), 4)
+    assert part["batch_tokens"] * memory().decoded_token() <= room
+    shared = evaluation_bounds(memory(), BUCKETS, 4, workers=2)
+    assert shared["batch_tokens"] == part["batch_tokens"] // 2
 
 
 class Step:
