@@ -14,7 +14,7 @@ from t2t_lite.decoding.hypotheses import length_penalty
 from t2t_lite.decoding.rows import Hypothesis
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.metrics import Metric, shares
-from t2t_lite.evaluation.perplexity import PairScore, Perplexity, summary
+from t2t_lite.evaluation.perplexity import SCORE_TOKENS, PairScore, Perplexity, summary
 from t2t_lite.files import one_line
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.transformer import Transformer
@@ -70,6 +70,7 @@ class Translator:
         problem: Problem.
         weights: the files that the weights were read from, one of each Transformer.
         workers: calls of the model at the same time on each device (`runtime.start_tensorflow`).
+        score_tokens: bounds rows x length of a batch whose loss is computed.
         **options: `devices`, `batch_tokens`, `xla` of `decoding.batches.BatchedSearch`.
 
     Example:
@@ -86,12 +87,13 @@ class Translator:
         *,
         weights: Sequence[Path] = (),
         workers: int = 1,
+        score_tokens: int = SCORE_TOKENS,
         **options,
     ):
         self.model, self.vocabularies, self.problem = model, vocabularies, problem
         self.weights = list(weights)
         self._search = BatchedSearch(model, vocabularies, problem, workers=workers, **options)
-        self._perplexity = Perplexity(model, vocabularies, workers=workers)
+        self._perplexity = Perplexity(model, vocabularies, score_tokens, workers)
 
     def take(self, weights: Path) -> None:
         """Takes other weights of the same Transformer; what is compiled stays.

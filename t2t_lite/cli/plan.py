@@ -9,7 +9,7 @@ from t2t_lite.devices import choose_xla, make_strategy
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.run import Run
-from t2t_lite.training.memory import update_memory
+from t2t_lite.training.memory import TrainingMemory, used_memory
 from t2t_lite.training.micro_batches import choose_by_estimate, fewest, micro_batch
 
 _TYPICAL = 64  # sub-words a side of a sentence, long rather than short
@@ -57,11 +57,12 @@ def dry_run(run: Run, args) -> str:
     replicas = strategy.num_replicas_in_sync
     # Of a typical length; those of the corpus are not known yet.
     bucket = Bucket(h.batch_tokens // _TYPICAL, _TYPICAL, _TYPICAL)
+    symbols = [target_size] if shared else [source_size, target_size]
+    memory = TrainingMemory(h, symbols, args.precision, replicas)
     if args.micro_batch_tokens:
         micro_batches = fewest([bucket], replicas, args.micro_batch_tokens)
     else:
-        sizes = parameters, target_size
-        micro_batches = choose_by_estimate(h, *sizes, args.precision, [bucket], replicas)
+        micro_batches = choose_by_estimate(memory, [bucket])
     part = micro_batch(bucket, replicas, micro_batches)
     sizes = (
         f"{source_size:,} sub-words shared by both sides"
@@ -78,14 +79,22 @@ def dry_run(run: Run, args) -> str:
         f"buckets     at most {h.num_buckets} shapes of up to {h.max_length} sub-words, "
         "fitted to the corpus"
     )
-    weights = parameters * 12
-    update = update_memory(h, parameters, target_size, args.precision, part)
-    lines.append(
-        f"memory      about {(weights + update) / 2**30:.1f} GiB a device: weights and Adam "
-        f"{weights / 2**30:.1f}, gradients and activations of one micro-batch {update / 2**30:.1f}"
-    )
+    lines.append("memory      " + _memory(memory, part, micro_batches))
     lines.append(f"output_dir  {run.path} (nothing was written)")
     return "\n".join(lines)
+
+
+def _memory(memory: TrainingMemory, part: Bucket, micro_batches: int) -> str:
+    """What the training takes, in all and of what kind."""
+    used = used_memory()
+    parts = {
+        "TensorFlow": used,
+        "weights and Adam": memory.state,
+        "a checkpoint while it is written": memory.checkpoint,
+        "gradients and activations of one micro-batch": memory.update(part, micro_batches),
+    }
+    told = ", ".join(f"{name} {size / 2**30:.1f}" for name, size in parts.items())
+    return f"about {(used + memory.total([part], micro_batches)) / 2**30:.1f} GiB: {told}"
 
 
 def _vocabulary_sizes(run: Run) -> tuple[int, int]:

@@ -1,13 +1,18 @@
 """How much memory there is for a training, how much it needs, and how much it has taken."""
 
+import dataclasses
 import os
 import resource
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from t2t_lite.config import HParams
 from t2t_lite.data.buckets import Bucket
+from t2t_lite.data.tokenizer import Vocabularies
 
 CGROUPS, PROCESS_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_GRAPH = 100 << 20  # bytes of the traced and optimised graph of an update
+_SHORTEST_SEARCH = 52  # source and target length of a search, with the problems' extra_length of 50
 
 
 def available_memory() -> int:
@@ -26,25 +31,108 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def update_memory(h: HParams, weights: int, vocabulary: int, precision: str, batch: Bucket) -> int:
-    """About how many bytes an update takes besides weights and Adam's slots: an estimate.
+@dataclasses.dataclass(frozen=True)
+class TrainingMemory:
+    """About how many bytes a training takes on CPUs besides TensorFlow itself: an estimate.
 
-    Gradients; and what the forward pass of a micro-batch keeps for the gradients. For each symbol a
-    sub-layer keeps about 8 vectors of d_model or 2 of d_ff, attention the rows of its weights, the
-    softmax 3 rows of the vocabulary in float32.
+    `scripts/bench_training_memory.py` compares it with what updates take. Evaluations stay below
+    the part of updates, and the averaging at the end below that of the checkpoint.
 
-    Args:
-        weights: how many.
-        vocabulary: V of the targets.
-        batch: the shape of a micro-batch.
+    Attributes:
+        hparams: HParams.
+        symbols: V of each embedding matrix: of source and target, or of both in one; the target's
+            is the last.
+        precision: a key of POLICIES.
+        replicas: R.
     """
-    width = 4 if precision == "float32" else 2
-    source, target = batch.source_length, batch.target_length
-    heads = 3 * h.num_heads
-    encoder = source * (16 * h.d_model + 2 * h.d_ff + heads * source)
-    decoder = target * (24 * h.d_model + 2 * h.d_ff + heads * (target + source))
-    layers = h.num_encoder_layers * encoder + h.num_decoder_layers * decoder
-    return 2 * 4 * weights + batch.rows * (layers * width + target * 3 * vocabulary * 4)
+
+    hparams: HParams
+    symbols: Sequence[int]
+    precision: str = "float32"
+    replicas: int = 1
+
+    @classmethod
+    def of(cls, hparams: HParams, vocabularies: Vocabularies, precision: str, strategy):
+        """Of a model with these vocabularies under a tf.distribute.Strategy."""
+        source, target = vocabularies.source.size, vocabularies.target.size
+        symbols = [target] if vocabularies.shared else [source, target]
+        return cls(hparams, symbols, precision, strategy.num_replicas_in_sync)
+
+    def total(self, batches: Iterable[Bucket], micro_batches: int = 1) -> int:
+        """The most that it takes at any time.
+
+        Args:
+            batches: the shapes of micro-batches.
+            micro_batches: M.
+        """
+        updates = [self.update(batch, micro_batches) for batch in batches]
+        return self.state + self.checkpoint + max(updates)
+
+    @property
+    def state(self) -> int:
+        """Weights and Adam's slots."""
+        return self.replicas * 3 * 4 * self._weights
+
+    @property
+    def checkpoint(self) -> int:
+        """The copy of weights and slots that is written while training goes on."""
+        return 3 * 4 * self._weights
+
+    def update(self, batch: Bucket, micro_batches: int = 1) -> int:
+        """What an update takes beside them.
+
+        It is largest either where the gradients begin, with all that they need of the forward pass,
+        or at the end, with the gradients and their mean; the embeddings' are summed from several.
+        With micro-batches there are the sum so far and its successor, too, and a second graph.
+        """
+        gradients = 4 * self._weights
+        embeddings = 4 * self.symbols[-1] * self.hparams.d_model
+        begin = self._kept(batch) + embeddings + gradients
+        end = 2 * gradients + 4 * embeddings
+        sums = _GRAPH + 2 * gradients if micro_batches > 1 else 0
+        # bfloat16's and float16's copies of the weights.
+        copies = 0 if self.precision == "float32" else 2 * self._weights
+        return self.replicas * (_GRAPH + max(begin, end) + sums + copies)
+
+    def decoded_token(self) -> int:
+        """What a search takes for each of rows * beams * (source + target length)."""
+        h = self.hparams
+        cache = 4 * h.num_decoder_layers * h.num_heads * (h.d_k + h.d_v)
+        logits = 3 * 4 * self.symbols[-1] / _SHORTEST_SEARCH
+        return round(2 * cache + logits)  # the cache is copied where it grows
+
+    @property
+    def _weights(self) -> int:
+        """How many there are, but for biases and normalisation."""
+        h = self.hparams
+        attention = 2 * h.d_model * h.num_heads * (h.d_k + h.d_v)
+        feed_forward = 2 * h.d_model * h.d_ff
+        learned = 2 * h.max_positions * h.d_model if h.positions == "learned" else 0
+        return (
+            h.num_encoder_layers * (attention + feed_forward)
+            + h.num_decoder_layers * (2 * attention + feed_forward)
+            + sum(self.symbols) * h.d_model
+            + learned
+        )
+
+    def _kept(self, batch: Bucket) -> int:
+        """What the forward pass of a micro-batch keeps for the gradients.
+
+        Of each symbol: attention 9 vectors of d_model (queries, keys, values, heads, the mask of
+        dropout, three of the normalisation, and its output), the feed-forward network 5 and one of
+        d_ff, each attention a row of weights, the softmax three rows of the vocabulary.
+        """
+        h, full = self.hparams, self.precision == "float32"
+        source, target = batch.source_length, batch.target_length
+        # Normalisation, weights of attention and softmax are float32 under any precision.
+        width, weight, row = (4, 4, 12) if full else (3, 4 + 2, 12 + 2)
+        encoder = source * (width * (14 * h.d_model + h.d_ff) + weight * h.num_heads * source)
+        decoder = target * (
+            width * (21 * h.d_model + h.d_ff) + weight * h.num_heads * (target + source)
+        )
+        memory = source * width * 2 * h.d_model  # the keys and values of the cross-attention
+        layers = h.num_encoder_layers * encoder + h.num_decoder_layers * (decoder + memory)
+        return batch.rows * (layers + target * row * self.symbols[-1])
 
 
 def _fields(file: Path) -> dict[str, int]:

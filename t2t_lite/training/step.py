@@ -198,9 +198,14 @@ class TrainStep:
         loss, gradients = micro_batch(0)
         if inputs.shape[0] != 1:
             count = tf.shape(inputs)[0]
-            _, loss, gradients = tf.while_loop(
-                lambda index, *_: index < count, add, [1, loss, gradients]
-            )
+            # One after the other: TensorFlow would run several at a time, and hold what each keeps.
+            with tf.control_dependencies([*loss, *gradients]):
+                _, loss, gradients = tf.while_loop(
+                    lambda index, *_: index < count,
+                    add,
+                    [1, loss, gradients],
+                    parallel_iterations=1,
+                )
         return loss, gradients
 
 

@@ -19,7 +19,13 @@ from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import Failed, Stopped, UserError, reason
 from t2t_lite.output import replacing
 from t2t_lite.run import Run
-from t2t_lite.training.micro_batches import choose_by_estimate, choose_by_trial, fewest
+from t2t_lite.training.memory import TrainingMemory
+from t2t_lite.training.micro_batches import (
+    choose_by_estimate,
+    choose_by_trial,
+    evaluation_bounds,
+    fewest,
+)
 from t2t_lite.training.optimizer import learning_rate
 from t2t_lite.training.progress import Meter, RunLog, dev_report
 from t2t_lite.training.step import POLICIES, TrainStep
@@ -83,6 +89,11 @@ class Trainer:
         )
         shape = {name: getattr(self.hparams, name) for name in ("batch_tokens", "num_buckets")}
         self.buckets = fit_buckets(self.lengths, max_length=self.hparams.max_length, **shape)
+        memory = TrainingMemory.of(self.hparams, vocabularies, precision, strategy)
+        on_cpus = not tf.config.list_logical_devices("GPU")
+        # Before there are weights, for which there may be no room either.
+        by_estimate = on_cpus and not micro_batch_tokens
+        self._fitting = choose_by_estimate(memory, self.buckets) if by_estimate else None
         with strategy.scope():
             self.model = run.new_model(vocabularies, POLICIES[precision])
             self.step = TrainStep(self.model, self.hparams, strategy, seed=run.seed, xla=xla)
@@ -104,9 +115,11 @@ class Trainer:
         self._shown = shortest_first[len(shortest_first) // 2] if self._dev else None
         # One device: copies on others would not follow the training.
         devices = strategy.extended.worker_devices[:1]
-        self._workers = workers
+        cut, self._bounds = self.step.micro_batches, {"workers": workers}
+        if on_cpus:
+            self._bounds |= evaluation_bounds(memory, self.buckets, cut, workers)
         self._translator = Translator(
-            self.model, vocabularies, run.problem, devices=devices, workers=workers
+            self.model, vocabularies, run.problem, devices=devices, **self._bounds
         )
         # A wrong one is known before any update.
         self._translator.references(self._dev, corpora.dev and corpora.dev.source)
@@ -147,13 +160,15 @@ class Trainer:
             self.step.micro_batches = fewest(self.buckets, replicas, micro_batch_tokens)
         elif kept:
             self.step.micro_batches = kept
-        elif tf.config.list_logical_devices("GPU"):
-            choose_by_trial(self.step, self.buckets, replicas, self.log)
+            if self._fitting and kept < self._fitting:
+                self.log(
+                    f"warning: {kept} micro-batches, as so far, may not fit into memory; expected "
+                    f"{self._fitting}"
+                )
+        elif self._fitting:
+            self.step.micro_batches = self._fitting
         else:
-            sizes = self.model.count_params(), self._vocabularies.target.size
-            self.step.micro_batches = choose_by_estimate(
-                self.hparams, *sizes, precision, self.buckets, replicas
-            )
+            choose_by_trial(self.step, self.buckets, replicas, self.log)
         self._devices = {
             "replicas": replicas,
             "micro_batches": self.step.micro_batches,
@@ -323,8 +338,6 @@ class Trainer:
         first, last = (path.parent.name[5:] for path in (paths[0], paths[-1]))
         self.log(f"averaged {len(paths)} checkpoints, steps {first} to {last}")
         if self._dev:
-            dev = self.run.translator(weights=self.run.averaged, workers=self._workers).evaluate(
-                self._dev
-            )
+            dev = self.run.translator(weights=self.run.averaged, **self._bounds).evaluate(self._dev)
             record.write("dev_final", self.step.step, **dev.figures)
             self.log(dev_report("dev, whole, averaged", dev))

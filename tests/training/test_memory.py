@@ -1,4 +1,4 @@
-"""Memory: what a cgroup leaves, and what an update takes."""
+"""Memory: what a cgroup leaves, and what a training takes."""
 
 import pytest
 
@@ -6,9 +6,9 @@ from t2t_lite.config import HParams
 from t2t_lite.data.buckets import Bucket
 from t2t_lite.training import memory
 from t2t_lite.training.memory import (
+    TrainingMemory,
     available_memory,
     peak_memory,
-    update_memory,
     used_memory,
 )
 
@@ -51,14 +51,47 @@ def test_the_limit_of_a_cgroup(tmp_path, monkeypatch, line, limit, usage):
     assert available_memory() == 0
 
 
+BATCH = Bucket(8, 20, 20)
+
+
 def test_an_update_takes_more_for_more():
-    small = dict(weights=10**6, vocabulary=1000, precision="float32", batch=Bucket(8, 20, 20))
-    least = update_memory(HParams(), **small)
-    for name, value in {
-        "weights": 2 * 10**6,
-        "vocabulary": 2000,
-        "batch": Bucket(16, 20, 20),
-    }.items():
-        assert update_memory(HParams(), **small | {name: value}) > least
-    assert update_memory(HParams(), **small | {"precision": "bfloat16"}) < least
-    assert update_memory(HParams(num_decoder_layers=7), **small) > least
+    small = dict(hparams=HParams(), symbols=[1000])
+
+    def update(batch=BATCH, micro_batches=1, **changes):
+        return TrainingMemory(**small | changes).update(batch, micro_batches)
+
+    large = Bucket(100, 20, 20)
+    assert update() < update(micro_batches=2) == update(micro_batches=3)
+    assert update() < update(symbols=[2000])
+    assert update() < update(symbols=[1000, 1000]), "embeddings of the source have gradients, too"
+    assert update() < update(hparams=HParams(num_decoder_layers=7))
+    assert update() < update(large) < update(Bucket(200, 20, 20))
+    assert update(large, precision="bfloat16") < update(large) < update(Bucket(20, 100, 100))
+    assert update(replicas=3) == 3 * update()
+
+
+def test_the_whole_is_the_sum_of_its_parts():
+    memory = TrainingMemory(HParams(), [1000], replicas=2)
+    weights = count_of(HParams(), 1000)
+    assert memory.checkpoint == pytest.approx(12 * weights, rel=0.01)
+    assert memory.state == 2 * memory.checkpoint
+    batches = [BATCH, Bucket(100, 20, 20)]
+    parts = memory.state + memory.checkpoint + memory.update(batches[1], 2)
+    assert memory.total(batches, 2) == parts
+
+
+def count_of(h, symbols):
+    """The weights of a model that is made."""
+    from t2t_lite.models.transformer import Transformer
+
+    return Transformer(h, symbols, symbols).count_params()
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_weights_of_any_model(positions):
+    """Biases and normalisation are not counted: some of a narrow model's, few of a wide one's."""
+    h = HParams(
+        num_encoder_layers=1, num_decoder_layers=3, d_model=128, d_ff=256, num_heads=2, d_k=24,
+        d_v=40, positions=positions,
+    )  # fmt: skip
+    assert TrainingMemory(h, [500]).checkpoint == pytest.approx(12 * count_of(h, 500), rel=0.03)
