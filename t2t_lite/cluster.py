@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from t2t_lite.errors import Failed, UserError
+from t2t_lite.quiet import native_stderr_silenced
 
 _ROLES = "chief", "worker"
 _SLURM_PORT = 8888  # of the first task of a machine; the next ones have the next
@@ -122,11 +124,12 @@ def _from_tf_config(text: str) -> Cluster | None:
 
 def _from_slurm() -> Cluster:
     """By TensorFlow's resolver. SLURM itself says which GPUs a task sees (--gpus-per-task)."""
-    from tensorflow.distribute.cluster_resolver import SlurmClusterResolver
+    with native_stderr_silenced():
+        import tensorflow as tf
 
     try:
         # Numbers of GPUs only for what it does not do here: give them to tasks.
-        resolver = SlurmClusterResolver(
+        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
             port_base=_SLURM_PORT, gpus_per_node=1 << 16, gpus_per_task=1, auto_set_gpu=False
         )
         workers = resolver.cluster_spec().as_dict()["worker"]
@@ -172,14 +175,28 @@ class Agreement:
         each = self._strategy.num_replicas_in_sync // len(self.cluster.workers)
         return [tuple(map(int, row)) for row in rows.numpy()[::each]]
 
-    def check(self, **digests: Any) -> None:
-        """Raises UserError, on all workers, where one's digest, an int, is not the chief's."""
-        rows = self.gather(*digests.values())
+    def decide(self, stop: int | None, end: str | None) -> tuple[int | None, str | None]:
+        """For all: the signal that any worker was given, and why the chief ends, if it does."""
+        if self.cluster is None:
+            return stop, end
+        everyones = self.gather(stop or 0, bool(end))
+        ends = everyones[0][1]
+        return stop or max(everyones)[0] or None, (end or "ended by the chief") if ends else None
+
+    def check(self, **values: Any) -> None:
+        """Raises UserError, on all workers, where one's JSON value is not the chief's."""
+        rows = self.gather(*map(_number, values.values()))
         for index, row in enumerate(rows):
-            different = [n for n, mine, chiefs in zip(digests, row, rows[0]) if mine != chiefs]
+            different = [n for n, mine, chiefs in zip(values, row, rows[0]) if mine != chiefs]
             if different:
                 raise UserError(
                     f"worker {index} ({self.cluster.workers[index]}) has not the chief's "
                     f"{', '.join(different)}; expected the same command, the same data, and an "
                     "--output_dir that all machines see"
                 )
+
+
+def _number(value: Any) -> int:
+    """Of a JSON value: the same for the same, and in all likelihood only for that."""
+    text = json.dumps(value, sort_keys=True)
+    return int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)

@@ -23,6 +23,7 @@ COVERED = {
     "t2t_lite/serving/protocol.py": "tests/serving/test_app.py",
     "t2t_lite/cli/file_decoding.py": "tests/cli/test_decoder.py: the lines' way through a file",
     "t2t_lite/cli/plan.py": "tests/cli/test_trainer.py: --dry_run prints it",
+    "t2t_lite/training/dev_set.py": "tests/cli/test_resuming.py: evaluations of a training",
     "t2t_lite/training/trainer.py": "tests/cli/test_trainer.py and test_resuming.py",
 }
 

@@ -1,9 +1,7 @@
 """The training loop: batches -> updates -> reports, evaluations, checkpoints; it can be resumed."""
 
 import contextlib
-import hashlib
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,11 +16,11 @@ from t2t_lite.config import HParams
 from t2t_lite.data.buckets import fit_buckets
 from t2t_lite.data.pipeline import Position, TrainingBatches, sample_lengths
 from t2t_lite.data.prepare import Corpora
-from t2t_lite.data.subword_training import PAD
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import Failed, Stopped, UserError, reason
 from t2t_lite.output import replacing
 from t2t_lite.run import Run
+from t2t_lite.training.dev_set import DevSet
 from t2t_lite.training.memory import TrainingMemory
 from t2t_lite.training.micro_batches import (
     choose_by_estimate,
@@ -31,12 +29,10 @@ from t2t_lite.training.micro_batches import (
     fewest,
 )
 from t2t_lite.training.optimizer import learning_rate
-from t2t_lite.training.progress import Meter, RunLog, dev_report
+from t2t_lite.training.progress import Meter, RunLog
 from t2t_lite.training.step import POLICIES, TrainStep
 from t2t_lite.training.stopping import Standing, StopSignals
 from t2t_lite.translator import Translator
-
-_SAMPLE = 200  # dev pairs that are decoded at an evaluation while training
 
 
 class Trainer:
@@ -98,8 +94,9 @@ class Trainer:
         self.lengths = sample_lengths(
             self._mix, vocabularies, run.seed, self.hparams.subword_sampling
         )
-        shape = {name: getattr(self.hparams, name) for name in ("batch_tokens", "num_buckets")}
-        self.buckets = fit_buckets(self.lengths, max_length=self.hparams.max_length, **shape)
+        shape = ("batch_tokens", "max_length", "num_buckets")
+        sizes = {name: getattr(self.hparams, name) for name in shape}
+        self.buckets = fit_buckets(self.lengths, **sizes)
         memory = TrainingMemory.of(self.hparams, vocabularies, precision, strategy)
         on_cpus = not tf.config.list_logical_devices("GPU")
         # Before there are weights, for which there may be no room either.
@@ -110,7 +107,7 @@ class Trainer:
             self.step = TrainStep(self.model, self.hparams, strategy, seed=run.seed, xla=xla)
         self._variables = model_variables(self.model)
         self._checkpoints = run.checkpoints(log)
-        self._position, self._standing, self._devices = Position(), Standing(), {}
+        self._position, self._devices = Position(), {}
         self._unchecked = None  # (step, batch, report) of the last update
         if not self.is_chief:
             self._agreement.gather(0)  # until the chief has set damaged ones aside
@@ -124,27 +121,24 @@ class Trainer:
         elif initial_weights:
             load_arrays(initial_weights, self._variables)
         self._begins_trained = stored is None and initial_weights is not None
-        self._dev = list(corpora.dev.pairs()) if corpora.dev and self.is_chief else []
         self._set_devices(strategy, precision, micro_batch_tokens, devices_may_change)
-        shortest_first = sorted(self._dev[:20], key=lambda pair: len(pair[0]))
-        self._shown = shortest_first[len(shortest_first) // 2] if self._dev else None
+        bounds = {"workers": workers}
+        if on_cpus:
+            bounds |= evaluation_bounds(memory, self.buckets, self.step.micro_batches, workers)
         # One device: copies on others would not follow the training.
         devices = strategy.extended.worker_devices[:1]
-        cut, self._bounds = self.step.micro_batches, {"workers": workers}
-        if on_cpus:
-            self._bounds |= evaluation_bounds(memory, self.buckets, cut, workers)
-        self._translator = Translator(
-            self.model, vocabularies, run.problem, devices=devices, **self._bounds
-        )
+        translator = Translator(self.model, vocabularies, run.problem, devices=devices, **bounds)
+        dev = corpora.dev if self.is_chief else None
+        self._dev = DevSet(run, dev, translator, self._variables, bounds, self.log)
+        if stored is not None:
+            self._dev.standing = Standing(**stored.get("dev", {}))
         self._agreement.check(
             step=self.step.step,
-            settings=_number(run.hparams.to_dict(), run.seed, self._devices),
-            data=_number(self._mix.digest, self._position.to_json()),
-            vocabulary=_number(vocabularies.source.digest, vocabularies.target.digest),
-            weights=_number(crc32(arrays(self._variables))) if cluster else 0,
+            settings=[run.hparams.to_dict(), run.seed, self._devices],
+            data=[self._mix.digest, self._position.to_json()],
+            vocabulary=[vocabularies.source.digest, vocabularies.target.digest],
+            weights=cluster and crc32(arrays(self._variables)),
         )
-        # A wrong one is known before any update.
-        self._translator.references(self._dev, corpora.dev and corpora.dev.source)
 
     def _resume(self, stored: dict[str, Any], before: HParams) -> None:
         """Takes up what a checkpoint was saved with, and says what is not as it was."""
@@ -158,7 +152,6 @@ class Trainer:
             self.log(f"step {step:,}: {why}; they are read from epoch {epoch + 1}'s start on")
             position = Position(epoch)
         self._position = position
-        self._standing = Standing(**stored.get("dev", {}))
         self._devices = stored.get("devices", {})
         was, rate = (float(learning_rate(h, step + 1)) for h in (before, self.hparams))
         if was != rate:
@@ -230,7 +223,7 @@ class Trainer:
             try:
                 if self._begins_trained and self._dev:
                     with signals.at_once():
-                        self._evaluate(step, record)
+                        self._dev.evaluate(step, record)
                 self.log(self._loop(record, signals, minutes))
             except Stopped as stop:
                 self._save(interim=True)
@@ -249,16 +242,13 @@ class Trainer:
         started = saved_at = time.monotonic()
         saved, meter, batches = step, Meter(h.train_steps), iter(self._batches())
         while True:  # `step` updates are done
-            if (
-                self._dev
-                and step % h.eval_steps == 0
-                and self._standing.step < step < h.train_steps
-            ):
+            if self._dev.is_due(step):
+                self._check()
                 alone = contextlib.nullcontext() if self._agreement.cluster else signals.at_once()
                 with meter.paused(), alone:
-                    self._evaluate(step, record)
+                    self._dev.evaluate(step, record)
             end = self._end(step, (time.monotonic() - started) / 60, minutes)
-            stop, end = self._agree(signals.received, end)
+            stop, end = self._agreement.decide(signals.received, end)
             due = step % h.checkpoint_steps == 0 or end
             if step > saved and (due or time.monotonic() - saved_at >= h.checkpoint_minutes * 60):
                 with meter.paused():
@@ -284,15 +274,6 @@ class Trainer:
                 record.write("train", step, epoch=epoch, dropped=batch.position.dropped, **figures)
                 self.log(meter.line(step, epoch, figures))
 
-    def _agree(self, stop: int | None, end: str | None) -> tuple[int | None, str | None]:
-        """What any worker was asked to by a signal, and what the chief has decided: for all."""
-        if not self._agreement.cluster:
-            return stop, end
-        everyones = self._agreement.gather(stop or 0, bool(end))
-        if everyones[0][1] and not end:
-            end = "ended by the chief"
-        return stop or max(everyones)[0] or None, end if everyones[0][1] else None
-
     def _batches(self) -> TrainingBatches:
         return TrainingBatches(
             self._mix,
@@ -306,7 +287,7 @@ class Trainer:
 
     def _end(self, step: int, elapsed: float, minutes: float | None) -> str | None:
         """Why training ends after `step`, if it does."""
-        h, standing = self.hparams, self._standing
+        h, standing = self.hparams, self._dev.standing
         if step >= h.train_steps:
             return f"trained {step:,} of {h.train_steps:,} steps"
         if h.patience and standing.since_best >= h.patience:
@@ -325,12 +306,12 @@ class Trainer:
             return
         step, batch, report = self._unchecked
         file = self.run.path / f"not_finite.step-{step:08d}.jsonl"
-        sides = self._vocabularies.source, self._vocabularies.target
-        with replacing(file if self.is_chief else os.devnull) as output:
-            for ids in zip(batch.inputs, batch.targets):
-                if ids[0][0] != PAD:
-                    texts = [side.decode_lines([row])[0] for side, row in zip(sides, ids)]
-                    output.write(json.dumps(texts, ensure_ascii=False) + "\n")
+        if self.is_chief:
+            inputs = self._vocabularies.source.decode_lines(batch.inputs.tolist())
+            targets = self._vocabularies.target.decode_lines(batch.targets.tolist())
+            with replacing(file) as output:
+                for pair in filter(any, zip(inputs, targets)):  # the rest are empty rows
+                    output.write(json.dumps(pair, ensure_ascii=False) + "\n")
         raise Failed(
             f"step {step:,}: loss {float(report.loss.smoothed / report.loss.tokens):.4g}, gradient "
             f"norm {float(report.gradient_norm):.4g}: not finite. The update was not applied and "
@@ -351,23 +332,9 @@ class Trainer:
             "data": self._mix.digest,
             "position": self._position.to_json(),
             "devices": self._devices,
-            "dev": self._standing.to_json(),
+            "dev": self._dev.standing.to_json(),
         }
         self._checkpoints.save(self.step.step, self._variables, self.step.state(), about, interim)
-
-    def _evaluate(self, step: int, record: RunLog) -> None:
-        self._check()
-        dev = self._translator.evaluate(self._dev, sample=_SAMPLE)
-        record.write("dev", step, **dev.figures)
-        record.show(step, dev, self._translator.attention(*self._shown))
-        self.log(dev_report(f"dev at step {step:,}", dev))
-        figure = "loss" if self.hparams.best_by == "loss" or not dev.main else dev.main
-        value = dev.figures[figure]
-        self._standing = self._standing.after(step, figure, value)
-        try:
-            self.run.best_weights.add(step, figure, value, self._variables)
-        except OSError as error:
-            self.log(f"warning: the best weights were not written: {reason(error)}")
 
     def _finish(self, record: RunLog) -> None:
         """Averages the last checkpoints (section 6.1), evaluates the mean on the whole dev set."""
@@ -378,13 +345,4 @@ class Trainer:
         average(paths, self.run.averaged)
         first, last = (path.parent.name[5:] for path in (paths[0], paths[-1]))
         self.log(f"averaged {len(paths)} checkpoints, steps {first} to {last}")
-        if self._dev:
-            dev = self.run.translator(weights=self.run.averaged, **self._bounds).evaluate(self._dev)
-            record.write("dev_final", self.step.step, **dev.figures)
-            self.log(dev_report("dev, whole, averaged", dev))
-
-
-def _number(*values: Any) -> int:
-    """Of JSON values: the same one for the same, and in all likelihood only for these."""
-    text = json.dumps(values, sort_keys=True)
-    return int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
+        self._dev.evaluate_whole(self.run.averaged, self.step.step, record)

@@ -1,0 +1,81 @@
+"""The dev set of a training: measured now and then, and whole at the end."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.data.corpus import Corpus
+from t2t_lite.errors import reason
+from t2t_lite.run import Run
+from t2t_lite.training.progress import RunLog, dev_report
+from t2t_lite.training.stopping import Standing
+from t2t_lite.translator import Translator
+
+_SAMPLE = 200  # pairs that are decoded at an evaluation while training
+
+
+class DevSet:
+    """Evaluates a model in training, and keeps its best weights.
+
+    Args:
+        run: Run.
+        corpus: the pairs; None: there are none, and nothing is ever due.
+        translator: Translator of the model in training.
+        variables: the model's, by name.
+        bounds: the options of a Translator that bound the memory of an evaluation.
+        log: where the figures go.
+
+    Attributes:
+        standing: how the evaluations have gone so far.
+
+    Raises UserError for a reference that is none: before any update.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        corpus: Corpus | None,
+        translator: Translator,
+        variables: Mapping[str, tf.Variable],
+        bounds: dict[str, Any],
+        log: Callable[[str], object],
+    ):
+        self._run, self._translator, self._variables = run, translator, variables
+        self._bounds, self._log = bounds, log
+        self.standing = Standing()
+        self._pairs = list(corpus.pairs()) if corpus else []
+        translator.references(self._pairs, corpus and corpus.source)
+        shortest_first = sorted(self._pairs[:20], key=lambda pair: len(pair[0]))
+        self._shown = shortest_first[len(shortest_first) // 2] if self._pairs else None
+
+    def __bool__(self) -> bool:
+        return bool(self._pairs)
+
+    def is_due(self, step: int) -> bool:
+        """Whether there is an evaluation after so many updates, which was not made yet."""
+        h = self._run.hparams
+        return bool(self) and step % h.eval_steps == 0 and self.standing.step < step < h.train_steps
+
+    def evaluate(self, step: int, record: RunLog) -> None:
+        """Measures the model as it is; all of the loss, a sample of the outputs."""
+        dev = self._translator.evaluate(self._pairs, sample=_SAMPLE)
+        record.write("dev", step, **dev.figures)
+        record.show(step, dev, self._translator.attention(*self._shown))
+        self._log(dev_report(f"dev at step {step:,}", dev))
+        figure = "loss" if self._run.hparams.best_by == "loss" or not dev.main else dev.main
+        value = dev.figures[figure]
+        self.standing = self.standing.after(step, figure, value)
+        try:
+            self._run.best_weights.add(step, figure, value, self._variables)
+        except OSError as error:
+            self._log(f"warning: the best weights were not written: {reason(error)}")
+
+    def evaluate_whole(self, weights: Path, step: int, record: RunLog) -> None:
+        """Measures a file of weights on all pairs, if there are any."""
+        if self:
+            translator = self._run.translator(weights=weights, **self._bounds)
+            dev = translator.evaluate(self._pairs)
+            record.write("dev_final", step, **dev.figures)
+            self._log(dev_report("dev, whole, averaged", dev))
