@@ -9,7 +9,7 @@ from t2t_lite.data.buckets import Bucket
 from t2t_lite.decoding.batches import BATCH_TOKENS
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.perplexity import SCORE_TOKENS
-from t2t_lite.training.memory import TrainingMemory, available_memory, used_memory
+from t2t_lite.training.memory import TrainingMemory, available_memory
 from t2t_lite.training.step import TrainStep
 
 
@@ -40,19 +40,11 @@ def choose_by_estimate(memory: TrainingMemory, buckets: Sequence[Bucket]) -> int
             return micro_batches
         if all(part.rows == 1 for part in parts):
             raise UserError(
-                f"{shortage(needed, available)}; expected more memory, a smaller set, or a "
+                f"training takes about {needed / 2**30:.1f} GiB besides TensorFlow, and there are "
+                f"{available / 2**30:.1f} GiB; expected more memory, a smaller set, or a "
                 f"max_length of less than {memory.hparams.max_length}"
             )
         micro_batches *= 2
-
-
-def shortage(needed: int, available: int) -> str:
-    """What is needed and what there is, with what this process has already."""
-    used = used_memory()
-    return (
-        f"training takes about {(used + needed) / 2**30:.1f} GiB, and there are "
-        f"{(used + available) / 2**30:.1f} GiB"
-    )
 
 
 def evaluation_bounds(
