@@ -12,6 +12,8 @@ from t2t_lite.evaluation.perplexity import SCORE_TOKENS
 from t2t_lite.training.memory import TrainingMemory, available_memory
 from t2t_lite.training.step import TrainStep
 
+_USABLE = 0.9  # of the memory that there is, since what is needed is an estimate
+
 
 def fewest(buckets: Sequence[Bucket], replicas: int, tokens: int) -> int:
     """The fewest micro-batches M of at most `tokens` a side each, or of one row."""
@@ -36,7 +38,7 @@ def choose_by_estimate(memory: TrainingMemory, buckets: Sequence[Bucket]) -> int
     while True:
         parts = [micro_batch(bucket, memory.replicas, micro_batches) for bucket in buckets]
         needed = memory.total(parts, micro_batches)
-        if needed <= available:
+        if needed <= _USABLE * available:
             return micro_batches
         if all(part.rows == 1 for part in parts):
             raise UserError(

@@ -45,7 +45,8 @@ def memory(replicas=1):
 
 
 def choose(monkeypatch, available, replicas=1):
-    monkeypatch.setattr(micro_batches, "available_memory", lambda: available)
+    """What it is with so much, and a tenth left."""
+    monkeypatch.setattr(micro_batches, "available_memory", lambda: available / 0.9)
     return choose_by_estimate(memory(replicas), BUCKETS)
 
 
