@@ -46,7 +46,7 @@ def memory(replicas=1):
 
 def choose(monkeypatch, available, replicas=1):
     """What it is with so much, and a tenth left."""
-    monkeypatch.setattr(micro_batches, "available_memory", lambda: available / 0.9)
+    monkeypatch.setattr(micro_batches, "available_memory", lambda: int(available / 0.9) + 1)
     return choose_by_estimate(memory(replicas), BUCKETS)
 
 
