@@ -54,7 +54,7 @@ def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None
     be written for another reason.
     """
     # Not as metadata of its own: safetensors writes several in any order, and files would differ.
-    about = about | {"crc32": _crc32(values)}
+    about = about | {"crc32": crc32(values)}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     partial.unlink(missing_ok=True)  # a link would be followed
@@ -83,7 +83,8 @@ def to_disk(path: Path) -> None:
         os.close(descriptor)
 
 
-def _crc32(values: dict[str, np.ndarray]) -> str:
+def crc32(values: dict[str, np.ndarray]) -> str:
+    """A checksum of all arrays, 8 hexadecimal digits."""
     found = 0
     for name in sorted(values):
         found = zlib.crc32(np.ascontiguousarray(values[name]).data.cast("B"), found)
@@ -132,7 +133,7 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
         if shape != expected:
             raise UserError(f"{path}: {name} has shape {shape}; expected {expected}")
     values = {name: file.get_tensor(name) for name in file.keys()}
-    if about.pop("crc32", None) not in (None, _crc32(values)):
+    if about.pop("crc32", None) not in (None, crc32(values)):
         raise DamagedFile(f"{path}: damaged, not as it was written")
     for name, value in values.items():
         _check_finite(path, name, value)

@@ -5,12 +5,15 @@ import sys
 
 import tensorflow as tf
 
+from t2t_lite.cluster import Cluster
 from t2t_lite.errors import UserError
 
 
 @functools.cache
-def make_strategy(logical_devices: int | None = None) -> tf.distribute.Strategy:
-    """MirroredStrategy over all visible GPUs, else over the CPU.
+def make_strategy(
+    logical_devices: int | None = None, cluster: Cluster | None = None
+) -> tf.distribute.Strategy:
+    """MirroredStrategy over all visible GPUs, else over the CPU; over those of a cluster's workers.
 
     Always the same one in a process: a second over the same devices would number its collectives
     from the start again, and TensorFlow takes those for the first one's.
@@ -18,7 +21,10 @@ def make_strategy(logical_devices: int | None = None) -> tf.distribute.Strategy:
     Args:
         logical_devices: cut the CPU into this many devices and use those, to try several replicas
             without GPUs. Must be asked for before TensorFlow has used its devices.
+        cluster: the workers that train together; waits for them.
     """
+    if cluster:
+        return cluster.strategy()
     if logical_devices:
         cpu = tf.config.list_physical_devices("CPU")[0]
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from t2t_lite import registry
 from t2t_lite.cli import arguments
 from t2t_lite.cli.arguments import log
+from t2t_lite.cluster import from_environment
 from t2t_lite.config import PRECISIONS
 from t2t_lite.errors import UserError
 from t2t_lite.lock import locked
@@ -150,8 +151,18 @@ def train() -> None:
 
     # Before TensorFlow runs, for then several processes can share the work.
     corpora = prepare_corpora(run.problem, log)
+    run = dataclasses.replace(run, data=corpora.record())
+    cluster = from_environment()
+    if cluster and args.logical_devices:
+        raise UserError(
+            "--logical_devices is for one process, and TF_CONFIG or SLURM names several"
+        )
+    if cluster and not cluster.is_chief:
+        _train(run, corpora, origin, args, cluster)
+        log(f"{cluster}: done")
+        return
     with locked(run.path, log):
-        _train(dataclasses.replace(run, data=corpora.record()), corpora, origin, args)
+        _train(run, corpora, origin, args, cluster)
     log(f"done; translate with: t2t-decoder --output_dir {run.path} --input FILE")
 
 
@@ -167,7 +178,7 @@ def _origin(run):
     return origin
 
 
-def _train(run, corpora, origin, args) -> None:
+def _train(run, corpora, origin, args, cluster) -> None:
     run.check_data(args.data_changed)
     before = run.check_resumable(log)
     workers = _start_tensorflow(run, args)
@@ -175,7 +186,9 @@ def _train(run, corpora, origin, args) -> None:
     from t2t_lite.devices import choose_xla, make_strategy
     from t2t_lite.training.trainer import Trainer
 
-    strategy = make_strategy(args.logical_devices)
+    if cluster:
+        log(f"{cluster}, which are {', '.join(cluster.workers)}; waiting for all to come")
+    strategy = make_strategy(args.logical_devices, cluster)
     xla, why = choose_xla(args.xla)
     vocabularies = _vocabularies(run, corpora.train, origin)
     trainer = Trainer(
@@ -183,6 +196,7 @@ def _train(run, corpora, origin, args) -> None:
         corpora,
         vocabularies,
         strategy=strategy,
+        cluster=cluster,
         xla=xla,
         precision=args.precision,
         micro_batch_tokens=args.micro_batch_tokens,
@@ -193,9 +207,10 @@ def _train(run, corpora, origin, args) -> None:
         workers=workers,
         log=log,
     )
-    vocabularies.save(run.path)
-    run.save()
-    log(plan.start(trainer, strategy, args.precision, xla, why))
+    if trainer.is_chief:
+        vocabularies.save(run.path)
+        run.save()
+        log(plan.start(trainer, strategy, args.precision, xla, why))
     trainer.train(args.train_minutes)
 
 

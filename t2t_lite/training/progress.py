@@ -1,6 +1,7 @@
 """What a training run tells: progress lines, log.jsonl and TensorBoard events."""
 
 import contextlib
+import io
 import json
 import time
 from collections.abc import Callable
@@ -104,16 +105,19 @@ class RunLog:
     What cannot be written, as on a full disk, is said once and left out: no training ends for it.
 
     Args:
-        path: the run directory.
+        path: the run directory; None: nothing is written.
         log: is told.
     """
 
-    def __init__(self, path: Path, log: Callable[[str], object]):
+    def __init__(self, path: Path | None, log: Callable[[str], object]):
         self._path, self._log, self._complained = path, log, False
 
     def __enter__(self):
-        self._file = open(self._path / "log.jsonl", "a", encoding="utf-8", buffering=1)
-        self._writer = tf.summary.create_file_writer(str(self._path / "tensorboard"))
+        if self._path:
+            self._file = open(self._path / "log.jsonl", "a", encoding="utf-8", buffering=1)
+            self._writer = tf.summary.create_file_writer(str(self._path / "tensorboard"))
+        else:
+            self._file, self._writer = io.StringIO(), tf.summary.create_noop_writer()
         return self
 
     def __exit__(self, *_):

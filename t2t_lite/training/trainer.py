@@ -1,6 +1,9 @@
 """The training loop: batches -> updates -> reports, evaluations, checkpoints; it can be resumed."""
 
+import contextlib
+import hashlib
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.arrays import average, load_arrays, model_variables
+from t2t_lite.arrays import arrays, average, crc32, load_arrays, model_variables
 from t2t_lite.checkpoints import MODEL
+from t2t_lite.cluster import Agreement, Cluster
 from t2t_lite.config import HParams
 from t2t_lite.data.buckets import fit_buckets
 from t2t_lite.data.pipeline import Position, TrainingBatches, sample_lengths
@@ -43,6 +47,8 @@ class Trainer:
         corpora: the problem's data, prepared.
         vocabularies: the run's.
         strategy: tf.distribute.Strategy.
+        cluster: the workers that train together, each with a Trainer like this one, if there are
+            several. The first, the chief, alone evaluates and writes.
         xla: whether forward and gradients are compiled by XLA.
         precision: a key of POLICIES.
         micro_batch_tokens: tokens a side of a micro-batch at most, on each device; None: as many as
@@ -61,6 +67,7 @@ class Trainer:
         buckets: the shapes of the batches.
         lengths: int [N, 2], sub-words of source and target of a sample of the training pairs.
         epoch_pairs: pairs in an epoch, those that are too long included.
+        is_chief: whether this process evaluates and writes.
     """
 
     def __init__(
@@ -70,6 +77,7 @@ class Trainer:
         vocabularies: Vocabularies,
         *,
         strategy: tf.distribute.Strategy,
+        cluster: Cluster | None = None,
         xla: bool,
         precision: str = "float32",
         micro_batch_tokens: int | None = None,
@@ -80,7 +88,10 @@ class Trainer:
         workers: int = 1,
         log: Callable[[str], None] = print,
     ):
-        self.run, self.hparams, self.log = run, run.hparams, log
+        self.run, self.hparams = run, run.hparams
+        self.is_chief = not cluster or cluster.is_chief
+        self.log = log if self.is_chief else lambda _: None
+        self._agreement = Agreement(cluster, strategy)
         self._vocabularies = vocabularies
         self._mix = corpora.train
         self.epoch_pairs = len(self._mix)
@@ -101,15 +112,19 @@ class Trainer:
         self._checkpoints = run.checkpoints(log)
         self._position, self._standing, self._devices = Position(), Standing(), {}
         self._unchecked = None  # (step, batch, report) of the last update
+        if not self.is_chief:
+            self._agreement.gather(0)  # until the chief has set damaged ones aside
         stored = self._checkpoints.restore(
             self._variables, self.step.state(), optimizer_may_be_lost
         )
+        if self.is_chief:
+            self._agreement.gather(0)
         if stored is not None:
             self._resume(stored, before or self.hparams)
         elif initial_weights:
             load_arrays(initial_weights, self._variables)
         self._begins_trained = stored is None and initial_weights is not None
-        self._dev = list(corpora.dev.pairs()) if corpora.dev else []
+        self._dev = list(corpora.dev.pairs()) if corpora.dev and self.is_chief else []
         self._set_devices(strategy, precision, micro_batch_tokens, devices_may_change)
         shortest_first = sorted(self._dev[:20], key=lambda pair: len(pair[0]))
         self._shown = shortest_first[len(shortest_first) // 2] if self._dev else None
@@ -120,6 +135,13 @@ class Trainer:
             self._bounds |= evaluation_bounds(memory, self.buckets, cut, workers)
         self._translator = Translator(
             self.model, vocabularies, run.problem, devices=devices, **self._bounds
+        )
+        self._agreement.check(
+            step=self.step.step,
+            settings=_number(run.hparams.to_dict(), run.seed, self._devices),
+            data=_number(self._mix.digest, self._position.to_json()),
+            vocabulary=_number(vocabularies.source.digest, vocabularies.target.digest),
+            weights=_number(crc32(arrays(self._variables))) if cluster else 0,
         )
         # A wrong one is known before any update.
         self._translator.references(self._dev, corpora.dev and corpora.dev.source)
@@ -169,6 +191,8 @@ class Trainer:
             self.step.micro_batches = self._fitting
         else:
             choose_by_trial(self.step, self.buckets, replicas, self.log)
+        everyones = self._agreement.gather(self.step.micro_batches)
+        self.step.micro_batches = max(everyones)[0]
         self._devices = {
             "replicas": replicas,
             "micro_batches": self.step.micro_batches,
@@ -197,7 +221,8 @@ class Trainer:
         is not finite; OSError where the last checkpoint could not be written.
         """
         step, total = self.step.step, self.hparams.train_steps
-        with StopSignals() as signals, RunLog(self.run.path, self.log) as record:
+        folder = self.run.path if self.is_chief else None
+        with StopSignals() as signals, RunLog(folder, self.log) as record:
             if step:
                 epoch = self._position.epoch + 1
                 self.log(f"resuming at step {step:,} of {total:,}, epoch {epoch}")
@@ -229,22 +254,25 @@ class Trainer:
                 and step % h.eval_steps == 0
                 and self._standing.step < step < h.train_steps
             ):
-                with meter.paused(), signals.at_once():
+                alone = contextlib.nullcontext() if self._agreement.cluster else signals.at_once()
+                with meter.paused(), alone:
                     self._evaluate(step, record)
             end = self._end(step, (time.monotonic() - started) / 60, minutes)
+            stop, end = self._agree(signals.received, end)
             due = step % h.checkpoint_steps == 0 or end
             if step > saved and (due or time.monotonic() - saved_at >= h.checkpoint_minutes * 60):
                 with meter.paused():
                     self._save()
                 saved, saved_at = step, time.monotonic()
-            if signals.received:
-                raise Stopped(signals.received)
+            if stop:
+                raise Stopped(stop)
             if end:
                 return end
             asked = time.monotonic()
             batch = next(batches)
             meter.waited(time.monotonic() - asked)
-            report = self.step(batch.inputs, batch.targets)
+            with self._agreement.lost_workers_named():
+                report = self.step(batch.inputs, batch.targets)
             step += 1
             self._check()  # the update before, so that a GPU has not to wait for this one's end
             self._unchecked = step, batch, report
@@ -255,6 +283,15 @@ class Trainer:
                 self._check()
                 record.write("train", step, epoch=epoch, dropped=batch.position.dropped, **figures)
                 self.log(meter.line(step, epoch, figures))
+
+    def _agree(self, stop: int | None, end: str | None) -> tuple[int | None, str | None]:
+        """What any worker was asked to by a signal, and what the chief has decided: for all."""
+        if not self._agreement.cluster:
+            return stop, end
+        everyones = self._agreement.gather(stop or 0, bool(end))
+        if everyones[0][1] and not end:
+            end = "ended by the chief"
+        return stop or max(everyones)[0] or None, end if everyones[0][1] else None
 
     def _batches(self) -> TrainingBatches:
         return TrainingBatches(
@@ -282,14 +319,14 @@ class Trainer:
         return None
 
     def _check(self) -> None:
-        """Raises Failed where the last update was not finite, and keeps its batch."""
+        """Raises Failed where the last update was not finite; the chief keeps its batch."""
         if not self._unchecked or not self._unchecked[-1].failed:
             self._unchecked = None
             return
         step, batch, report = self._unchecked
         file = self.run.path / f"not_finite.step-{step:08d}.jsonl"
         sides = self._vocabularies.source, self._vocabularies.target
-        with replacing(file) as output:
+        with replacing(file if self.is_chief else os.devnull) as output:
             for ids in zip(batch.inputs, batch.targets):
                 if ids[0][0] != PAD:
                     texts = [side.decode_lines([row])[0] for side, row in zip(sides, ids)]
@@ -304,6 +341,8 @@ class Trainer:
     def _save(self, interim: bool = False) -> None:
         """Begins to write a checkpoint; if the one before could not be written, that is said."""
         self._check()
+        if not self.is_chief:
+            return
         try:
             self._checkpoints.wait()
         except OSError as error:
@@ -332,6 +371,8 @@ class Trainer:
 
     def _finish(self, record: RunLog) -> None:
         """Averages the last checkpoints (section 6.1), evaluates the mean on the whole dev set."""
+        if not self.is_chief:
+            return
         wanted = max(1, self.hparams.average_checkpoints)
         paths = [path / MODEL for path in self._checkpoints.steps()[-wanted:]]
         average(paths, self.run.averaged)
@@ -341,3 +382,9 @@ class Trainer:
             dev = self.run.translator(weights=self.run.averaged, **self._bounds).evaluate(self._dev)
             record.write("dev_final", self.step.step, **dev.figures)
             self.log(dev_report("dev, whole, averaged", dev))
+
+
+def _number(*values: Any) -> int:
+    """Of JSON values: the same one for the same, and in all likelihood only for these."""
+    text = json.dumps(values, sort_keys=True)
+    return int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)

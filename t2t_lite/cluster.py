@@ -1,0 +1,185 @@
+"""Several machines that train together: which they are, what they agree on, which one is lost."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from t2t_lite.errors import Failed, UserError
+
+_ROLES = "chief", "worker"
+_SLURM_PORT = 8888  # of the first task of a machine; the next ones have the next
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The workers of a training, each a process that is given the same command.
+
+    Attributes:
+        workers: `host:port` of each. The first is the chief, which alone writes and evaluates.
+        index: this process's place among them.
+    """
+
+    workers: tuple[str, ...]
+    index: int
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process is the first worker."""
+        return self.index == 0
+
+    def __str__(self) -> str:
+        return f"worker {self.index} of {len(self.workers)}"
+
+    def strategy(self):
+        """A tf.distribute.MultiWorkerMirroredStrategy; waits until all workers are there."""
+        import tensorflow as tf
+
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({"worker": list(self.workers)}),
+            task_type="worker",
+            task_id=self.index,
+            rpc_layer="grpc",
+        )
+        with self.lost_workers_named():
+            return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+
+    @contextlib.contextmanager
+    def lost_workers_named(self) -> Iterator[None]:
+        """Turns TensorFlow's errors about workers that do not answer into Failed, in one line."""
+        import tensorflow as tf
+
+        errors = tf.errors
+        try:
+            yield
+        except (
+            errors.UnavailableError,
+            errors.DeadlineExceededError,
+            errors.AbortedError,
+            errors.CancelledError,
+            errors.InternalError,
+            errors.UnknownError,
+        ) as error:
+            raise Failed(
+                f"{self}: {self._lost(str(error))} does not answer any more; when all workers have "
+                "ended, the same command on all of them goes on from the last checkpoint"
+            ) from error
+
+    def _lost(self, text: str) -> str:
+        """The workers that an error of TensorFlow's is about."""
+        found = {int(n) for n in re.findall(r"/job:worker(?:/replica:0)?/task:(\d+)", text)}
+        # Heartbeats go to the first worker, and an error about them does not say so.
+        lost = sorted(found - {self.index}) or [0] * (not self.is_chief)
+        names = [f"worker {n} ({self.workers[n]})" for n in lost if n < len(self.workers)]
+        return ", ".join(names) or "another worker"
+
+
+def from_environment() -> Cluster | None:
+    """The Cluster that TF_CONFIG, else SLURM's step, describes; None for one process alone.
+
+    Raises UserError for one that is none, or has roles that this training has not.
+    """
+    if text := os.environ.get("TF_CONFIG"):
+        return _from_tf_config(text)
+    if int(os.environ.get("SLURM_STEP_NUM_TASKS") or 1) > 1:
+        return _from_slurm()
+    return None
+
+
+def _from_tf_config(text: str) -> Cluster | None:
+    expected = (
+        'expected {"cluster": {"worker": ["HOST:PORT", ...]}, '
+        '"task": {"type": "worker", "index": N}}'
+    )
+    try:
+        config = json.loads(text)
+        cluster, task = config["cluster"], config.get("task", {"type": "worker", "index": 0})
+        role, index = task["type"], int(task["index"])
+        sizes = {name: len(addresses) for name, addresses in cluster.items()}
+        workers = [address for name in _ROLES for address in cluster.get(name, [])]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(f"TF_CONFIG={text:.200}: not a cluster; {expected}") from None
+    for name in (*cluster, role):
+        if name not in _ROLES:
+            raise UserError(
+                f"TF_CONFIG: role {name!r}: training has workers only, the first of which is the "
+                f"chief and evaluates; {expected}"
+            )
+    for address in workers:
+        if not isinstance(address, str) or not re.fullmatch(r".+:\d+", address):
+            raise UserError(f"TF_CONFIG: address {address!r}; {expected}")
+    if not 0 <= index < sizes.get(role, 0):
+        raise UserError(
+            f"TF_CONFIG: task {role} {index}: there are {sizes.get(role, 0)} of these; {expected}"
+        )
+    if role == "worker":
+        index += sizes.get("chief", 0)
+    return Cluster(tuple(workers), index) if len(workers) > 1 else None
+
+
+def _from_slurm() -> Cluster:
+    """By TensorFlow's resolver. SLURM itself says which GPUs a task sees (--gpus-per-task)."""
+    from tensorflow.distribute.cluster_resolver import SlurmClusterResolver
+
+    try:
+        # Numbers of GPUs only for what it does not do here: give them to tasks.
+        resolver = SlurmClusterResolver(
+            port_base=_SLURM_PORT, gpus_per_node=1 << 16, gpus_per_task=1, auto_set_gpu=False
+        )
+        workers = resolver.cluster_spec().as_dict()["worker"]
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"SLURM's variables describe no step of a job: {error}") from None
+    return Cluster(tuple(workers), resolver.task_id)
+
+
+class Agreement:
+    """What all workers of a cluster tell each other.
+
+    Args:
+        cluster: Cluster, or None for one process.
+        strategy: the tf.distribute.Strategy of all.
+    """
+
+    def __init__(self, cluster: Cluster | None, strategy):
+        self.cluster, self._strategy, self._programs = cluster, strategy, {}
+
+    def lost_workers_named(self):
+        """The cluster's, where there is one."""
+        return self.cluster.lost_workers_named() if self.cluster else contextlib.nullcontext()
+
+    def gather(self, *numbers: int) -> list[tuple[int, ...]]:
+        """Everyone's numbers, worker by worker. All workers call it, with as many."""
+        if self.cluster is None:
+            return [numbers]
+        import numpy as np
+        import tensorflow as tf
+
+        def everyone(values):
+            context = tf.distribute.get_replica_context()
+            return context.all_gather(values[None], axis=0)
+
+        if len(numbers) not in self._programs:
+            spec = tf.TensorSpec([len(numbers)], tf.int64)
+            self._programs[len(numbers)] = tf.function(
+                lambda values: self._strategy.run(everyone, args=(values,)), [spec], autograph=False
+            )
+        with self.cluster.lost_workers_named():
+            found = self._programs[len(numbers)](np.array(numbers, np.int64))
+            [rows, *_] = self._strategy.experimental_local_results(found)
+        each = self._strategy.num_replicas_in_sync // len(self.cluster.workers)
+        return [tuple(map(int, row)) for row in rows.numpy()[::each]]
+
+    def check(self, **digests: Any) -> None:
+        """Raises UserError, on all workers, where one's digest, an int, is not the chief's."""
+        rows = self.gather(*digests.values())
+        for index, row in enumerate(rows):
+            different = [n for n, mine, chiefs in zip(digests, row, rows[0]) if mine != chiefs]
+            if different:
+                raise UserError(
+                    f"worker {index} ({self.cluster.workers[index]}) has not the chief's "
+                    f"{', '.join(different)}; expected the same command, the same data, and an "
+                    "--output_dir that all machines see"
+                )
