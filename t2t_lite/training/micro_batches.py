@@ -29,14 +29,19 @@ def micro_batch(bucket: Bucket, replicas: int, micro_batches: int) -> Bucket:
     return Bucket(rows, bucket.source_length, bucket.target_length)
 
 
-def choose_by_estimate(memory: TrainingMemory, buckets: Sequence[Bucket]) -> int:
+def choose_by_estimate(memory: TrainingMemory, buckets: Sequence[Bucket], replicas: int) -> int:
     """The fewest M, each twice the one before, with which a training fits into the machine.
 
     Before there are weights. Raises UserError where not even a row of each bucket fits.
+
+    Args:
+        memory: TrainingMemory, of the replicas on this machine.
+        buckets: the shapes of whole batches.
+        replicas: R, on all machines.
     """
     available, micro_batches = available_memory(), 1
     while True:
-        parts = [micro_batch(bucket, memory.replicas, micro_batches) for bucket in buckets]
+        parts = [micro_batch(bucket, replicas, micro_batches) for bucket in buckets]
         needed = memory.total(parts, micro_batches)
         if needed <= _USABLE * available:
             return micro_batches
@@ -50,15 +55,20 @@ def choose_by_estimate(memory: TrainingMemory, buckets: Sequence[Bucket]) -> int
 
 
 def evaluation_bounds(
-    memory: TrainingMemory, buckets: Sequence[Bucket], micro_batches: int, workers: int
+    memory: TrainingMemory,
+    buckets: Sequence[Bucket],
+    replicas: int,
+    micro_batches: int,
+    workers: int,
 ) -> dict[str, int]:
     """The options of a Translator with which an evaluation takes no more than an update.
 
     Args:
+        replicas: R, on all machines.
         micro_batches: M.
         workers: batches that are decoded at the same time.
     """
-    parts = [micro_batch(bucket, memory.replicas, micro_batches) for bucket in buckets]
+    parts = [micro_batch(bucket, replicas, micro_batches) for bucket in buckets]
     room = max(memory.update(part, micro_batches) for part in parts)
     decoded = min(BATCH_TOKENS, room // memory.decoded_token())
     scored = max(part.rows * part.target_length for part in parts)

@@ -101,10 +101,11 @@ class Trainer:
         shape = {name: getattr(self.hparams, name) for name in ("batch_tokens", "num_buckets")}
         self.buckets = fit_buckets(self.lengths, max_length=self.hparams.max_length, **shape)
         memory = TrainingMemory.of(self.hparams, vocabularies, precision, strategy)
+        replicas = strategy.num_replicas_in_sync
         on_cpus = not tf.config.list_logical_devices("GPU")
         # Before there are weights, for which there may be no room either.
         by_estimate = on_cpus and not micro_batch_tokens
-        self._fitting = choose_by_estimate(memory, self.buckets) if by_estimate else None
+        self._fitting = choose_by_estimate(memory, self.buckets, replicas) if by_estimate else None
         with strategy.scope():
             self.model = run.new_model(vocabularies, POLICIES[precision])
             self.step = TrainStep(self.model, self.hparams, strategy, seed=run.seed, xla=xla)
@@ -132,7 +133,7 @@ class Trainer:
         devices = strategy.extended.worker_devices[:1]
         cut, self._bounds = self.step.micro_batches, {"workers": workers}
         if on_cpus:
-            self._bounds |= evaluation_bounds(memory, self.buckets, cut, workers)
+            self._bounds |= evaluation_bounds(memory, self.buckets, replicas, cut, workers)
         self._translator = Translator(
             self.model, vocabularies, run.problem, devices=devices, **self._bounds
         )

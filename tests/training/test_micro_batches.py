@@ -47,7 +47,7 @@ def memory(replicas=1):
 def choose(monkeypatch, available, replicas=1):
     """What it is with so much, and a tenth left."""
     monkeypatch.setattr(micro_batches, "available_memory", lambda: int(available / 0.9) + 1)
-    return choose_by_estimate(memory(replicas), BUCKETS)
+    return choose_by_estimate(memory(replicas), BUCKETS, replicas)
 
 
 def needed(count):
@@ -69,14 +69,14 @@ def test_by_estimate(monkeypatch):
 
 
 def test_an_evaluation_takes_no_more_than_an_update():
-    whole = evaluation_bounds(memory(), BUCKETS, 1, workers=1)
+    whole = evaluation_bounds(memory(), BUCKETS, 1, 1, workers=1)
     assert whole["score_tokens"] == max(bucket.rows * bucket.target_length for bucket in BUCKETS)
-    part = evaluation_bounds(memory(), BUCKETS, 4, workers=1)
+    part = evaluation_bounds(memory(), BUCKETS, 1, 4, workers=1)
     assert part["score_tokens"] == 25 * 12
     assert 1 <= part["batch_tokens"] < whole["batch_tokens"] <= BATCH_TOKENS
     room = memory().update(micro_batch(BUCKETS[-1], 1, 4), 4)
     assert part["batch_tokens"] * memory().decoded_token() <= room
-    shared = evaluation_bounds(memory(), BUCKETS, 4, workers=2)
+    shared = evaluation_bounds(memory(), BUCKETS, 1, 4, workers=2)
     assert shared["batch_tokens"] == part["batch_tokens"] // 2
 
 
