@@ -58,11 +58,11 @@ def dry_run(run: Run, args) -> str:
     # Of a typical length; those of the corpus are not known yet.
     bucket = Bucket(h.batch_tokens // _TYPICAL, _TYPICAL, _TYPICAL)
     symbols = [target_size] if shared else [source_size, target_size]
-    memory = TrainingMemory(h, symbols, args.precision, replicas)
+    memory = TrainingMemory(h, symbols, args.precision, len(strategy.extended.worker_devices))
     if args.micro_batch_tokens:
         micro_batches = fewest([bucket], replicas, args.micro_batch_tokens)
     else:
-        micro_batches = choose_by_estimate(memory, [bucket])
+        micro_batches = choose_by_estimate(memory, [bucket], replicas)
     part = micro_batch(bucket, replicas, micro_batches)
     sizes = (
         f"{source_size:,} sub-words shared by both sides"

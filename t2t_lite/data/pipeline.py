@@ -55,6 +55,12 @@ class Batch:
     targets: np.ndarray  # int32 [N, T]
     position: Position  # after this batch
 
+    def pairs(self, vocabularies: Vocabularies) -> Iterator[tuple[str, str]]:
+        """The texts of its rows, but for empty ones."""
+        sources = vocabularies.source.decode_lines(self.inputs.tolist())
+        targets = vocabularies.target.decode_lines(self.targets.tolist())
+        return filter(any, zip(sources, targets))
+
 
 class TrainingBatches:
     """An endless stream of batches, the same for the same seed, from any position on.

@@ -1,13 +1,14 @@
 """The dev set of a training: measured now and then, and whole at the end."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
+from t2t_lite.arrays import model_variables
 from t2t_lite.data.corpus import Corpus
+from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import reason
+from t2t_lite.models.transformer import Transformer
 from t2t_lite.run import Run
 from t2t_lite.training.progress import RunLog, dev_report
 from t2t_lite.training.stopping import Standing
@@ -22,9 +23,10 @@ class DevSet:
     Args:
         run: Run.
         corpus: the pairs; None: there are none, and nothing is ever due.
-        translator: Translator of the model in training.
-        variables: the model's, by name.
-        bounds: the options of a Translator that bound the memory of an evaluation.
+        model: Transformer, in training.
+        vocabularies: the run's.
+        device: where evaluations run: copies of the model on others would not follow the training.
+        options: of Translator, the bounds of their memory.
         log: where the figures go.
 
     Attributes:
@@ -37,16 +39,18 @@ class DevSet:
         self,
         run: Run,
         corpus: Corpus | None,
-        translator: Translator,
-        variables: Mapping[str, tf.Variable],
-        bounds: dict[str, Any],
+        model: Transformer,
+        vocabularies: Vocabularies,
+        device: str,
+        options: dict[str, Any],
         log: Callable[[str], object],
     ):
-        self._run, self._translator, self._variables = run, translator, variables
-        self._bounds, self._log = bounds, log
+        self._run, self._variables, self._options = run, model_variables(model), options
+        self._translator = Translator(model, vocabularies, run.problem, devices=[device], **options)
+        self._log = log
         self.standing = Standing()
         self._pairs = list(corpus.pairs()) if corpus else []
-        translator.references(self._pairs, corpus and corpus.source)
+        self._translator.references(self._pairs, corpus and corpus.source)
         shortest_first = sorted(self._pairs[:20], key=lambda pair: len(pair[0]))
         self._shown = shortest_first[len(shortest_first) // 2] if self._pairs else None
 
@@ -75,7 +79,7 @@ class DevSet:
     def evaluate_whole(self, weights: Path, step: int, record: RunLog) -> None:
         """Measures a file of weights on all pairs, if there are any."""
         if self:
-            translator = self._run.translator(weights=weights, **self._bounds)
+            translator = self._run.translator(weights=weights, **self._options)
             dev = translator.evaluate(self._pairs)
             record.write("dev_final", step, **dev.figures)
             self._log(dev_report("dev, whole, averaged", dev))

@@ -43,7 +43,7 @@ class TrainingMemory:
         symbols: V of each embedding matrix: of source and target, or of both in one; the target's
             is the last.
         precision: a key of POLICIES.
-        replicas: R.
+        replicas: those on this machine, of which each has its own weights.
     """
 
     hparams: HParams
@@ -56,7 +56,7 @@ class TrainingMemory:
         """Of a model with these vocabularies under a tf.distribute.Strategy."""
         source, target = vocabularies.source.size, vocabularies.target.size
         symbols = [target] if vocabularies.shared else [source, target]
-        return cls(hparams, symbols, precision, strategy.num_replicas_in_sync)
+        return cls(hparams, symbols, precision, len(strategy.extended.worker_devices))
 
     def total(self, batches: Iterable[Bucket], micro_batches: int = 1) -> int:
         """The most that it takes at any time.

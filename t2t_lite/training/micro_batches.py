@@ -9,8 +9,10 @@ from t2t_lite.data.buckets import Bucket
 from t2t_lite.decoding.batches import BATCH_TOKENS
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.perplexity import SCORE_TOKENS
-from t2t_lite.training.memory import TrainingMemory, available_memory, used_memory
+from t2t_lite.training.memory import TrainingMemory, available_memory
 from t2t_lite.training.step import TrainStep
+
+_USABLE = 0.9  # of the memory that there is, since what is needed is an estimate
 
 
 def fewest(buckets: Sequence[Bucket], replicas: int, tokens: int) -> int:
@@ -27,44 +29,46 @@ def micro_batch(bucket: Bucket, replicas: int, micro_batches: int) -> Bucket:
     return Bucket(rows, bucket.source_length, bucket.target_length)
 
 
-def choose_by_estimate(memory: TrainingMemory, buckets: Sequence[Bucket]) -> int:
+def choose_by_estimate(memory: TrainingMemory, buckets: Sequence[Bucket], replicas: int) -> int:
     """The fewest M, each twice the one before, with which a training fits into the machine.
 
     Before there are weights. Raises UserError where not even a row of each bucket fits.
+
+    Args:
+        memory: TrainingMemory, of the replicas on this machine.
+        buckets: the shapes of whole batches.
+        replicas: R, on all machines.
     """
     available, micro_batches = available_memory(), 1
     while True:
-        parts = [micro_batch(bucket, memory.replicas, micro_batches) for bucket in buckets]
+        parts = [micro_batch(bucket, replicas, micro_batches) for bucket in buckets]
         needed = memory.total(parts, micro_batches)
-        if needed <= available:
+        if needed <= _USABLE * available:
             return micro_batches
         if all(part.rows == 1 for part in parts):
             raise UserError(
-                f"{shortage(needed, available)}; expected more memory, a smaller set, or a "
+                f"training takes about {needed / 2**30:.1f} GiB besides TensorFlow, and there are "
+                f"{available / 2**30:.1f} GiB; expected more memory, a smaller set, or a "
                 f"max_length of less than {memory.hparams.max_length}"
             )
         micro_batches *= 2
 
 
-def shortage(needed: int, available: int) -> str:
-    """What is needed and what there is, with what this process has already."""
-    used = used_memory()
-    return (
-        f"training takes about {(used + needed) / 2**30:.1f} GiB, and there are "
-        f"{(used + available) / 2**30:.1f} GiB"
-    )
-
-
 def evaluation_bounds(
-    memory: TrainingMemory, buckets: Sequence[Bucket], micro_batches: int, workers: int
+    memory: TrainingMemory,
+    buckets: Sequence[Bucket],
+    replicas: int,
+    micro_batches: int,
+    workers: int,
 ) -> dict[str, int]:
     """The options of a Translator with which an evaluation takes no more than an update.
 
     Args:
+        replicas: R, on all machines.
         micro_batches: M.
         workers: batches that are decoded at the same time.
     """
-    parts = [micro_batch(bucket, memory.replicas, micro_batches) for bucket in buckets]
+    parts = [micro_batch(bucket, replicas, micro_batches) for bucket in buckets]
     room = max(memory.update(part, micro_batches) for part in parts)
     decoded = min(BATCH_TOKENS, room // memory.decoded_token())
     scored = max(part.rows * part.target_length for part in parts)

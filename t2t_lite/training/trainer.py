@@ -32,7 +32,6 @@ from t2t_lite.training.optimizer import learning_rate
 from t2t_lite.training.progress import Meter, RunLog
 from t2t_lite.training.step import POLICIES, TrainStep
 from t2t_lite.training.stopping import Standing, StopSignals
-from t2t_lite.translator import Translator
 
 
 class Trainer:
@@ -91,17 +90,16 @@ class Trainer:
         self._vocabularies = vocabularies
         self._mix = corpora.train
         self.epoch_pairs = len(self._mix)
-        self.lengths = sample_lengths(
-            self._mix, vocabularies, run.seed, self.hparams.subword_sampling
-        )
-        shape = ("batch_tokens", "max_length", "num_buckets")
-        sizes = {name: getattr(self.hparams, name) for name in shape}
-        self.buckets = fit_buckets(self.lengths, **sizes)
+        h = run.hparams
+        self.lengths = sample_lengths(self._mix, vocabularies, run.seed, h.subword_sampling)
+        names = ("batch_tokens", "max_length", "num_buckets")
+        self.buckets = fit_buckets(self.lengths, **{name: getattr(h, name) for name in names})
         memory = TrainingMemory.of(self.hparams, vocabularies, precision, strategy)
+        replicas = strategy.num_replicas_in_sync
         on_cpus = not tf.config.list_logical_devices("GPU")
         # Before there are weights, for which there may be no room either.
         by_estimate = on_cpus and not micro_batch_tokens
-        self._fitting = choose_by_estimate(memory, self.buckets) if by_estimate else None
+        self._fitting = choose_by_estimate(memory, self.buckets, replicas) if by_estimate else None
         with strategy.scope():
             self.model = run.new_model(vocabularies, POLICIES[precision])
             self.step = TrainStep(self.model, self.hparams, strategy, seed=run.seed, xla=xla)
@@ -109,13 +107,7 @@ class Trainer:
         self._checkpoints = run.checkpoints(log)
         self._position, self._devices = Position(), {}
         self._unchecked = None  # (step, batch, report) of the last update
-        if not self.is_chief:
-            self._agreement.gather(0)  # until the chief has set damaged ones aside
-        stored = self._checkpoints.restore(
-            self._variables, self.step.state(), optimizer_may_be_lost
-        )
-        if self.is_chief:
-            self._agreement.gather(0)
+        stored = self._restore(optimizer_may_be_lost)
         if stored is not None:
             self._resume(stored, before or self.hparams)
         elif initial_weights:
@@ -124,21 +116,33 @@ class Trainer:
         self._set_devices(strategy, precision, micro_batch_tokens, devices_may_change)
         bounds = {"workers": workers}
         if on_cpus:
-            bounds |= evaluation_bounds(memory, self.buckets, self.step.micro_batches, workers)
-        # One device: copies on others would not follow the training.
-        devices = strategy.extended.worker_devices[:1]
-        translator = Translator(self.model, vocabularies, run.problem, devices=devices, **bounds)
-        dev = corpora.dev if self.is_chief else None
-        self._dev = DevSet(run, dev, translator, self._variables, bounds, self.log)
-        if stored is not None:
-            self._dev.standing = Standing(**stored.get("dev", {}))
+            parts = replicas, self.step.micro_batches
+            bounds |= evaluation_bounds(memory, self.buckets, *parts, workers)
+        device, dev = strategy.extended.worker_devices[0], corpora.dev if self.is_chief else None
+        self._dev = DevSet(run, dev, self.model, vocabularies, device, bounds, self.log)
+        self._dev.standing = Standing(**(stored or {}).get("dev", {}))
+        if cluster:
+            self._check_agreement()
+
+    def _check_agreement(self) -> None:
+        """Raises UserError, on all workers, where one does not begin as the chief does."""
         self._agreement.check(
             step=self.step.step,
-            settings=[run.hparams.to_dict(), run.seed, self._devices],
+            settings=[self.hparams.to_dict(), self.run.seed, self._devices],
             data=[self._mix.digest, self._position.to_json()],
-            vocabulary=[vocabularies.source.digest, vocabularies.target.digest],
-            weights=cluster and crc32(arrays(self._variables)),
+            vocabulary=[self._vocabularies.source.digest, self._vocabularies.target.digest],
+            weights=crc32(arrays(self._variables)),
         )
+
+    def _restore(self, optimizer_may_be_lost: bool) -> dict[str, Any] | None:
+        """The chief first: it sets damaged checkpoints aside."""
+        if not self.is_chief:
+            self._agreement.gather(0)
+        state = self._variables, self.step.state()
+        stored = self._checkpoints.restore(*state, optimizer_may_be_lost)
+        if self.is_chief:
+            self._agreement.gather(0)
+        return stored
 
     def _resume(self, stored: dict[str, Any], before: HParams) -> None:
         """Takes up what a checkpoint was saved with, and says what is not as it was."""
@@ -307,10 +311,8 @@ class Trainer:
         step, batch, report = self._unchecked
         file = self.run.path / f"not_finite.step-{step:08d}.jsonl"
         if self.is_chief:
-            inputs = self._vocabularies.source.decode_lines(batch.inputs.tolist())
-            targets = self._vocabularies.target.decode_lines(batch.targets.tolist())
             with replacing(file) as output:
-                for pair in filter(any, zip(inputs, targets)):  # the rest are empty rows
+                for pair in batch.pairs(self._vocabularies):
                     output.write(json.dumps(pair, ensure_ascii=False) + "\n")
         raise Failed(
             f"step {step:,}: loss {float(report.loss.smoothed / report.loss.tokens):.4g}, gradient "

@@ -10,6 +10,8 @@ import pytest
 from t2t_lite.cli import avg_all, datagen, decoder, trainer
 from t2t_lite.cli import eval as eval_command
 from t2t_lite.data.tokenizer import Vocabulary
+from t2t_lite.run import Run
+from t2t_lite.training import micro_batches
 
 FAST = [
     "--hparams=tiny", "--set=d_model=16", "--set=d_ff=32", "--set=num_heads=2", "--set=d_k=8",
@@ -220,6 +222,18 @@ def test_deterministic_runs_are_equal_to_the_bit(corpus, tmp_path):
         for run in (tmp_path / "first", tmp_path / "second")
     )
     assert first == second and len(first) > 4
+
+
+def test_too_little_memory_is_known_before_there_are_weights(call, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(micro_batches, "available_memory", lambda: 90 << 20)
+    monkeypatch.setattr(Run, "new_model", lambda *_: pytest.fail("a model was made"))
+    flags = ["--problem=text_pairs", *corpus, "--vocab_size=310", f"--data_dir={tmp_path}/data"]
+    flags += [*FAST, f"--output_dir={tmp_path}/run"]
+    for more in [], ["--dry_run"]:
+        code, out, err = call(trainer, *flags, *more)
+        told = err.splitlines()[-1]
+        assert (code, out) == (2, ""), err
+        assert "GiB besides TensorFlow, and there are 0.1 GiB; expected more memory" in told
 
 
 def test_dry_run_writes_nothing(call, tmp_path, monkeypatch):

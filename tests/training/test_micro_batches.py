@@ -45,8 +45,9 @@ def memory(replicas=1):
 
 
 def choose(monkeypatch, available, replicas=1):
-    monkeypatch.setattr(micro_batches, "available_memory", lambda: available)
-    return choose_by_estimate(memory(replicas), BUCKETS)
+    """What it is with so much, and a tenth left."""
+    monkeypatch.setattr(micro_batches, "available_memory", lambda: int(available / 0.9) + 1)
+    return choose_by_estimate(memory(replicas), BUCKETS, replicas)
 
 
 def needed(count):
@@ -58,22 +59,24 @@ def test_by_estimate(monkeypatch):
     assert choose(monkeypatch, needed(1) - 1) > 1
     assert choose(monkeypatch, needed(4)) == 4
     assert choose(monkeypatch, needed(4) - 1) == 8
-    with pytest.raises(UserError, match="training takes about .* GiB, and there are"):
+    with pytest.raises(UserError, match="training takes about .*, and there are"):
         choose(monkeypatch, needed(1), replicas=4)
-    with pytest.raises(UserError, match="training takes about .* GiB, and there are") as error:
+    with pytest.raises(
+        UserError, match="training takes about .* GiB besides .*, and there are"
+    ) as error:
         choose(monkeypatch, 2**20)
     assert "\n" not in str(error.value)
 
 
 def test_an_evaluation_takes_no_more_than_an_update():
-    whole = evaluation_bounds(memory(), BUCKETS, 1, workers=1)
+    whole = evaluation_bounds(memory(), BUCKETS, 1, 1, workers=1)
     assert whole["score_tokens"] == max(bucket.rows * bucket.target_length for bucket in BUCKETS)
-    part = evaluation_bounds(memory(), BUCKETS, 4, workers=1)
+    part = evaluation_bounds(memory(), BUCKETS, 1, 4, workers=1)
     assert part["score_tokens"] == 25 * 12
     assert 1 <= part["batch_tokens"] < whole["batch_tokens"] <= BATCH_TOKENS
     room = memory().update(micro_batch(BUCKETS[-1], 1, 4), 4)
     assert part["batch_tokens"] * memory().decoded_token() <= room
-    shared = evaluation_bounds(memory(), BUCKETS, 4, workers=2)
+    shared = evaluation_bounds(memory(), BUCKETS, 1, 4, workers=2)
     assert shared["batch_tokens"] == part["batch_tokens"] // 2
 
 
