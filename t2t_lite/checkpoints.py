@@ -9,6 +9,7 @@ before takes its place.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import warnings
@@ -195,8 +196,9 @@ class BestWeights:
         """(value, file), the best first; of files of this figure, default: of the newest one's."""
         found = []
         for path in sorted(self.folder.glob("step-*.safetensors")):
-            about = read_about(path)
-            found.append((about["figure"], about["value"], about["step"], path))
+            with contextlib.suppress(DamagedFile, KeyError):  # one that is broken ends no training
+                about = read_about(path)
+                found.append((about["figure"], about["value"], about["step"], path))
         figure = figure or (max(found, key=lambda entry: entry[2])[0] if found else None)
         ranked = sorted(
             (entry for entry in found if entry[0] == figure),

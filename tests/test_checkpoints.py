@@ -409,6 +409,10 @@ def test_the_best_weights_are_kept(tmp_path, figure, values, kept):
     assert [read_about(path)["step"] for path in files] == kept
     assert [load_file(path)["kernel"][0, 0] for path in files] == kept
     assert [value for value, _ in best.ranked()] == [values[step - 1] for step in kept]
+    files[0].write_bytes(
+        files[0].read_bytes()[:50]
+    )  # a broken one is neither the best nor in the way
+    assert [path for _, path in best.ranked(figure)] == files[1:]
 
 
 def test_weights_that_are_not_finite_give_way_to_those_before(tmp_path):

@@ -56,8 +56,10 @@ def _last(run, saved: list[Path], number: int | None) -> list[Path]:
     from t2t_lite.checkpoints import MODEL
 
     wanted = number if number is not None else max(1, run.hparams.average_checkpoints)
+    if not saved:
+        raise UserError(f"{run.path}: no checkpoint is saved yet")
     if not 1 <= wanted <= len(saved):
-        if number is not None or not saved:
+        if number is not None:
             raise UserError(
                 f"--n={wanted}: {run.path} has {len(saved)} checkpoints; expected 1 to {len(saved)}"
             )

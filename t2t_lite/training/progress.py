@@ -91,7 +91,7 @@ class Meter:
         left = (self._train_steps - step) / figures["steps_per_s"]
         skipped = ""
         if figures["skipped"]:
-            skipped = f"  {figures['skipped']} updates skipped (float16 overflow)"
+            skipped = f"  {figures['skipped']} skipped (float16 overflow)"
         return (
             f"step {step:,}/{self._train_steps:,}  epoch {epoch}  loss {figures['loss']:.3f}  "
             f"lr {figures['learning_rate']:.2e}  "

@@ -158,7 +158,7 @@ class Trainer:
         self._position = position
         self._devices = stored.get("devices", {})
         was, rate = (float(learning_rate(h, step + 1)) for h in (before, self.hparams))
-        if was != rate:
+        if was != rate and step < self.hparams.train_steps:
             self.log(
                 f"warning: train_steps {before.train_steps:,} -> {self.hparams.train_steps:,} with "
                 f"schedule={self.hparams.schedule}: the learning rate of step {step + 1:,} is "
@@ -293,7 +293,7 @@ class Trainer:
         """Why training ends after `step`, if it does."""
         h, standing = self.hparams, self._dev.standing
         if step >= h.train_steps:
-            return f"trained {step:,} of {h.train_steps:,} steps"
+            return f"trained {step:,} steps, train_steps={h.train_steps}"
         if h.patience and standing.since_best >= h.patience:
             return (
                 f"stopped at step {step:,} of {h.train_steps:,}: {standing.figure} has not been "

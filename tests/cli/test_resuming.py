@@ -81,7 +81,7 @@ def kill():
 def test_stopped_killed_and_resumed_it_is_the_same_training(call, flags, tmp_path, monkeypatch):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     code, _, err = call(trainer, *flags, f"--output_dir={whole}")
-    assert code == 0 and "trained 8 of 8 steps" in err, err
+    assert code == 0 and "trained 8 steps" in err, err
 
     before = signal.getsignal(signal.SIGTERM)
     with monkeypatch.context() as patch:
@@ -130,7 +130,7 @@ def test_minutes_and_patience_end_it_with_exit_code_0(call, flags, tmp_path):
     assert [entry["step"] for entry in log_of(run, "dev")] == [2, 4]
     assert len(list((run / "best").iterdir())) == 2
     code, _, err = call(trainer, *flags, "--set=patience=3")
-    assert code == 0 and "trained 8 of 8 steps" in err, err
+    assert code == 0 and "trained 8 steps" in err, err
 
 
 def test_what_is_not_finite_stops_it_before_anything_is_saved(call, flags, tmp_path):

@@ -50,7 +50,7 @@ def test_the_figures_of_some_updates():
     assert figures["padding"] == pytest.approx(7 / 14) and figures["target_tokens"] == 4
     assert figures["gradient_norm"] == 0.5 and figures["data_wait_s"] == 1.75
     assert figures["skipped"] == 1 and figures["memory_mib"] > 100
-    assert not meter.is_first and "1 updates skipped" in meter.line(2, 1, figures)
+    assert not meter.is_first and "1 skipped (float16 overflow)" in meter.line(2, 1, figures)
     meter.add(report(4.0, 2), inputs, targets)
     assert meter.report()["data_wait_s"] == 0
 
