@@ -48,7 +48,7 @@ def test_as_many_as_there_are(refusal, saved, run):
         message = f"--n={number}: {saved.path} has 4 checkpoints; expected 1 to 4\n"
         assert refusal(avg_all, "--output_dir", saved.path, "--n", number) == message
     assert saved.averaged.read_bytes() == before
-    assert "has 0 checkpoints" in refusal(avg_all, "--output_dir", run.path)
+    assert "no checkpoint is saved yet" in refusal(avg_all, "--output_dir", run.path)
 
 
 def test_any_of_the_same_model(call, saved, tmp_path):
