@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from t2t_lite import slurm
 from t2t_lite.errors import Failed, UserError
-from t2t_lite.quiet import native_stderr_silenced
 
 _ROLES = "chief", "worker"
-_SLURM_PORT = 8888  # of the first task of a machine; the next ones have the next
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,12 +81,14 @@ class Cluster:
 def from_environment() -> Cluster | None:
     """The Cluster that TF_CONFIG, else SLURM's step, describes; None for one process alone.
 
+    So is each task of a step with TF_CONFIG={}.
+
     Raises UserError for one that is none, or has roles that this training has not.
     """
-    if text := os.environ.get("TF_CONFIG"):
-        return _from_tf_config(text)
+    if "TF_CONFIG" in os.environ:
+        return _from_tf_config(os.environ["TF_CONFIG"] or "{}")
     if int(os.environ.get("SLURM_STEP_NUM_TASKS") or 1) > 1:
-        return _from_slurm()
+        return Cluster(*slurm.tasks(os.environ))
     return None
 
 
@@ -98,6 +99,8 @@ def _from_tf_config(text: str) -> Cluster | None:
     )
     try:
         config = json.loads(text)
+        if config == {}:
+            return None
         cluster, task = config["cluster"], config.get("task", {"type": "worker", "index": 0})
         role, index = task["type"], int(task["index"])
         sizes = {name: len(addresses) for name, addresses in cluster.items()}
@@ -120,22 +123,6 @@ def _from_tf_config(text: str) -> Cluster | None:
     if role == "worker":
         index += sizes.get("chief", 0)
     return Cluster(tuple(workers), index) if len(workers) > 1 else None
-
-
-def _from_slurm() -> Cluster:
-    """By TensorFlow's resolver. SLURM itself says which GPUs a task sees (--gpus-per-task)."""
-    with native_stderr_silenced():
-        import tensorflow as tf
-
-    try:
-        # Numbers of GPUs only for what it does not do here: give them to tasks.
-        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
-            port_base=_SLURM_PORT, gpus_per_node=1 << 16, gpus_per_task=1, auto_set_gpu=False
-        )
-        workers = resolver.cluster_spec().as_dict()["worker"]
-    except (RuntimeError, ValueError) as error:
-        raise UserError(f"SLURM's variables describe no step of a job: {error}") from None
-    return Cluster(tuple(workers), resolver.task_id)
 
 
 class Agreement:
