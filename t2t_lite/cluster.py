@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from t2t_lite import slurm
@@ -35,35 +35,21 @@ class Cluster:
     def __str__(self) -> str:
         return f"worker {self.index} of {len(self.workers)}"
 
-    def strategy(self):
-        """A tf.distribute.MultiWorkerMirroredStrategy; waits until all workers are there."""
-        import tensorflow as tf
-
-        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec({"worker": list(self.workers)}),
-            task_type="worker",
-            task_id=self.index,
-            rpc_layer="grpc",
-        )
-        with self.lost_workers_named():
-            return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+    def named(self, indices: Iterable[int]) -> str:
+        """Workers with their addresses, in words."""
+        return ", ".join(f"worker {n} ({self.workers[n]})" for n in sorted({*indices}))
 
     @contextlib.contextmanager
     def lost_workers_named(self) -> Iterator[None]:
         """Turns TensorFlow's errors about workers that do not answer into Failed, in one line."""
         import tensorflow as tf
 
-        errors = tf.errors
         try:
             yield
-        except (
-            errors.UnavailableError,
-            errors.DeadlineExceededError,
-            errors.AbortedError,
-            errors.CancelledError,
-            errors.InternalError,
-            errors.UnknownError,
-        ) as error:
+        except tf.errors.OpError as error:
+            gone = tf.errors.UnavailableError, tf.errors.DeadlineExceededError
+            if not isinstance(error, gone) and "Collective ops is aborted" not in str(error):
+                raise
             raise Failed(
                 f"{self}: {self._lost(str(error))} does not answer any more; when all workers have "
                 "ended, the same command on all of them goes on from the last checkpoint"
@@ -72,10 +58,11 @@ class Cluster:
     def _lost(self, text: str) -> str:
         """The workers that an error of TensorFlow's is about."""
         found = {int(n) for n in re.findall(r"/job:worker(?:/replica:0)?/task:(\d+)", text)}
+        lost = found & {*range(len(self.workers))} - {self.index}
         # Heartbeats go to the first worker, and an error about them does not say so.
-        lost = sorted(found - {self.index}) or [0] * (not self.is_chief)
-        names = [f"worker {n} ({self.workers[n]})" for n in lost if n < len(self.workers)]
-        return ", ".join(names) or "another worker"
+        if not lost and "CoordinationService" in text and not self.is_chief:
+            lost = {0}
+        return self.named(lost) or "another worker"
 
 
 def from_environment() -> Cluster | None:
