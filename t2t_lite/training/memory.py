@@ -11,7 +11,7 @@ from t2t_lite.data.buckets import Bucket
 from t2t_lite.data.tokenizer import Vocabularies
 
 CGROUPS, PROCESS_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-_GRAPH = 100 << 20  # bytes of the traced and optimised graph of an update
+_GRAPH = 150 << 20  # bytes of the traced and optimised graph of an update
 _SHORTEST_SEARCH = 52  # source and target length of a search, with the problems' extra_length of 50
 
 
