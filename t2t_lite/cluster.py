@@ -13,6 +13,7 @@ from t2t_lite import slurm
 from t2t_lite.errors import Failed, UserError
 
 _ROLES = "chief", "worker"
+_GROUP = 1_000_000  # TensorFlow's number for the workers' CPUs; a strategy counts its own from 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,38 +117,29 @@ class Agreement:
     """What all workers of a cluster tell each other.
 
     Args:
-        cluster: Cluster, or None for one process.
-        strategy: the tf.distribute.Strategy of all.
+        cluster: Cluster, which this process has joined, or None for one process.
     """
 
-    def __init__(self, cluster: Cluster | None, strategy):
-        self.cluster, self._strategy, self._programs = cluster, strategy, {}
-
-    def lost_workers_named(self):
-        """The cluster's, where there is one."""
-        return self.cluster.lost_workers_named() if self.cluster else contextlib.nullcontext()
+    def __init__(self, cluster: Cluster | None):
+        self.cluster = cluster
 
     def gather(self, *numbers: int) -> list[tuple[int, ...]]:
         """Everyone's numbers, worker by worker. All workers call it, with as many."""
         if self.cluster is None:
             return [numbers]
-        import numpy as np
         import tensorflow as tf
 
-        def everyone(values):
-            context = tf.distribute.get_replica_context()
-            return context.all_gather(values[None], axis=0)
-
-        if len(numbers) not in self._programs:
-            spec = tf.TensorSpec([len(numbers)], tf.int64)
-            self._programs[len(numbers)] = tf.function(
-                lambda values: self._strategy.run(everyone, args=(values,)), [spec], autograph=False
+        # On CPUs, so that what a GPU still has to do is not waited for.
+        with tf.device(f"/job:worker/task:{self.cluster.index}/device:CPU:0"):
+            rows = tf.raw_ops.CollectiveGatherV2(
+                input=tf.constant([[self.cluster.index, *numbers]], tf.int64),
+                group_size=len(self.cluster.workers),
+                group_key=_GROUP,
+                instance_key=len(numbers),  # one for each shape
+                ordering_token=[],
+                communication_hint="ring",
             )
-        with self.cluster.lost_workers_named():
-            found = self._programs[len(numbers)](np.array(numbers, np.int64))
-            [rows, *_] = self._strategy.experimental_local_results(found)
-        each = self._strategy.num_replicas_in_sync // len(self.cluster.workers)
-        return [tuple(map(int, row)) for row in rows.numpy()[::each]]
+        return [tuple(row[1:]) for row in sorted(rows.numpy().tolist())]
 
     def decide(self, stop: int | None, end: str | None) -> tuple[int | None, str | None]:
         """For all: the signal that any worker was given, and why the chief ends, if it does."""

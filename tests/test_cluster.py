@@ -111,7 +111,7 @@ class Said(Agreement):
     """An Agreement whose other worker says what it is told to."""
 
     def __init__(self, *other):
-        super().__init__(Cluster(tuple(TWO), 0), None)
+        super().__init__(Cluster(tuple(TWO), 0))
         self.other = other
 
     def gather(self, *numbers):
@@ -119,7 +119,7 @@ class Said(Agreement):
 
 
 def test_agreement():
-    alone = Agreement(None, None)
+    alone = Agreement(None)
     assert alone.gather(3, 4) == [(3, 4)] and alone.decide(15, None) == (15, None)
     alone.check(step=3)
     assert Said(0, 0).decide(None, "done") == (None, "done")
