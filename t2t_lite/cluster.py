@@ -6,14 +6,14 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from t2t_lite import slurm
 from t2t_lite.errors import Failed, UserError
-from t2t_lite.quiet import native_stderr_silenced
 
 _ROLES = "chief", "worker"
-_SLURM_PORT = 8888  # of the first task of a machine; the next ones have the next
+_GROUP = 1_000_000  # TensorFlow's number for the workers' CPUs; a strategy counts its own from 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,35 +36,21 @@ class Cluster:
     def __str__(self) -> str:
         return f"worker {self.index} of {len(self.workers)}"
 
-    def strategy(self):
-        """A tf.distribute.MultiWorkerMirroredStrategy; waits until all workers are there."""
-        import tensorflow as tf
-
-        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec({"worker": list(self.workers)}),
-            task_type="worker",
-            task_id=self.index,
-            rpc_layer="grpc",
-        )
-        with self.lost_workers_named():
-            return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+    def named(self, indices: Iterable[int]) -> str:
+        """Workers with their addresses, in words."""
+        return ", ".join(f"worker {n} ({self.workers[n]})" for n in sorted({*indices}))
 
     @contextlib.contextmanager
     def lost_workers_named(self) -> Iterator[None]:
         """Turns TensorFlow's errors about workers that do not answer into Failed, in one line."""
         import tensorflow as tf
 
-        errors = tf.errors
         try:
             yield
-        except (
-            errors.UnavailableError,
-            errors.DeadlineExceededError,
-            errors.AbortedError,
-            errors.CancelledError,
-            errors.InternalError,
-            errors.UnknownError,
-        ) as error:
+        except tf.errors.OpError as error:
+            gone = tf.errors.UnavailableError, tf.errors.DeadlineExceededError
+            if not isinstance(error, gone) and "Collective ops is aborted" not in str(error):
+                raise
             raise Failed(
                 f"{self}: {self._lost(str(error))} does not answer any more; when all workers have "
                 "ended, the same command on all of them goes on from the last checkpoint"
@@ -73,21 +59,24 @@ class Cluster:
     def _lost(self, text: str) -> str:
         """The workers that an error of TensorFlow's is about."""
         found = {int(n) for n in re.findall(r"/job:worker(?:/replica:0)?/task:(\d+)", text)}
+        lost = found & {*range(len(self.workers))} - {self.index}
         # Heartbeats go to the first worker, and an error about them does not say so.
-        lost = sorted(found - {self.index}) or [0] * (not self.is_chief)
-        names = [f"worker {n} ({self.workers[n]})" for n in lost if n < len(self.workers)]
-        return ", ".join(names) or "another worker"
+        if not lost and "CoordinationService" in text and not self.is_chief:
+            lost = {0}
+        return self.named(lost) or "another worker"
 
 
 def from_environment() -> Cluster | None:
     """The Cluster that TF_CONFIG, else SLURM's step, describes; None for one process alone.
 
+    So is each task of a step with TF_CONFIG={}.
+
     Raises UserError for one that is none, or has roles that this training has not.
     """
-    if text := os.environ.get("TF_CONFIG"):
-        return _from_tf_config(text)
+    if "TF_CONFIG" in os.environ:
+        return _from_tf_config(os.environ["TF_CONFIG"] or "{}")
     if int(os.environ.get("SLURM_STEP_NUM_TASKS") or 1) > 1:
-        return _from_slurm()
+        return Cluster(*slurm.tasks(os.environ))
     return None
 
 
@@ -98,6 +87,8 @@ def _from_tf_config(text: str) -> Cluster | None:
     )
     try:
         config = json.loads(text)
+        if config == {}:
+            return None
         cluster, task = config["cluster"], config.get("task", {"type": "worker", "index": 0})
         role, index = task["type"], int(task["index"])
         sizes = {name: len(addresses) for name, addresses in cluster.items()}
@@ -122,58 +113,33 @@ def _from_tf_config(text: str) -> Cluster | None:
     return Cluster(tuple(workers), index) if len(workers) > 1 else None
 
 
-def _from_slurm() -> Cluster:
-    """By TensorFlow's resolver. SLURM itself says which GPUs a task sees (--gpus-per-task)."""
-    with native_stderr_silenced():
-        import tensorflow as tf
-
-    try:
-        # Numbers of GPUs only for what it does not do here: give them to tasks.
-        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
-            port_base=_SLURM_PORT, gpus_per_node=1 << 16, gpus_per_task=1, auto_set_gpu=False
-        )
-        workers = resolver.cluster_spec().as_dict()["worker"]
-    except (RuntimeError, ValueError) as error:
-        raise UserError(f"SLURM's variables describe no step of a job: {error}") from None
-    return Cluster(tuple(workers), resolver.task_id)
-
-
 class Agreement:
     """What all workers of a cluster tell each other.
 
     Args:
-        cluster: Cluster, or None for one process.
-        strategy: the tf.distribute.Strategy of all.
+        cluster: Cluster, which this process has joined, or None for one process.
     """
 
-    def __init__(self, cluster: Cluster | None, strategy):
-        self.cluster, self._strategy, self._programs = cluster, strategy, {}
-
-    def lost_workers_named(self):
-        """The cluster's, where there is one."""
-        return self.cluster.lost_workers_named() if self.cluster else contextlib.nullcontext()
+    def __init__(self, cluster: Cluster | None):
+        self.cluster = cluster
 
     def gather(self, *numbers: int) -> list[tuple[int, ...]]:
         """Everyone's numbers, worker by worker. All workers call it, with as many."""
         if self.cluster is None:
             return [numbers]
-        import numpy as np
         import tensorflow as tf
 
-        def everyone(values):
-            context = tf.distribute.get_replica_context()
-            return context.all_gather(values[None], axis=0)
-
-        if len(numbers) not in self._programs:
-            spec = tf.TensorSpec([len(numbers)], tf.int64)
-            self._programs[len(numbers)] = tf.function(
-                lambda values: self._strategy.run(everyone, args=(values,)), [spec], autograph=False
+        # On CPUs, so that what a GPU still has to do is not waited for.
+        with tf.device(f"/job:worker/task:{self.cluster.index}/device:CPU:0"):
+            rows = tf.raw_ops.CollectiveGatherV2(
+                input=tf.constant([[self.cluster.index, *numbers]], tf.int64),
+                group_size=len(self.cluster.workers),
+                group_key=_GROUP,
+                instance_key=len(numbers),  # one for each shape
+                ordering_token=[],
+                communication_hint="ring",
             )
-        with self.cluster.lost_workers_named():
-            found = self._programs[len(numbers)](np.array(numbers, np.int64))
-            [rows, *_] = self._strategy.experimental_local_results(found)
-        each = self._strategy.num_replicas_in_sync // len(self.cluster.workers)
-        return [tuple(map(int, row)) for row in rows.numpy()[::each]]
+        return [tuple(row[1:]) for row in sorted(rows.numpy().tolist())]
 
     def decide(self, stop: int | None, end: str | None) -> tuple[int | None, str | None]:
         """For all: the signal that any worker was given, and why the chief ends, if it does."""

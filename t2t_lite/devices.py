@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from t2t_lite.cluster import Cluster
 from t2t_lite.errors import UserError
+from t2t_lite.joining import join
 
 
 @functools.cache
@@ -24,7 +25,7 @@ def make_strategy(
         cluster: the workers that train together; waits for them.
     """
     if cluster:
-        return cluster.strategy()
+        return join(cluster)
     if logical_devices:
         cpu = tf.config.list_physical_devices("CPU")[0]
         try:

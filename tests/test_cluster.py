@@ -66,17 +66,21 @@ def test_what_is_no_cluster_is_refused_in_one_line(monkeypatch, config, message)
 def test_slurm(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     for name, value in {
+        "JOB_ID": "0",
         "PROCID": "3",
+        "NODEID": "1",
+        "LOCALID": "1",
         "STEP_NUM_TASKS": "4",
         "STEP_NODELIST": "node[07-08]",
         "STEP_TASKS_PER_NODE": "2(x2)",
     }.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
-    workers = ("node07:8888", "node07:8889", "node08:8888", "node08:8889")
+    workers = ("node07:10000", "node07:10001", "node08:10000", "node08:10001")
     assert from_environment() == Cluster(workers, 3)
-    monkeypatch.delenv("SLURM_STEP_NODELIST")
-    with pytest.raises(UserError, match="SLURM"):
-        from_environment()
+    for alone in "", "{}":
+        monkeypatch.setenv("TF_CONFIG", alone)
+        assert from_environment() is None
+    monkeypatch.delenv("TF_CONFIG")
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "1")
     assert from_environment() is None
 
@@ -107,7 +111,7 @@ class Said(Agreement):
     """An Agreement whose other worker says what it is told to."""
 
     def __init__(self, *other):
-        super().__init__(Cluster(tuple(TWO), 0), None)
+        super().__init__(Cluster(tuple(TWO), 0))
         self.other = other
 
     def gather(self, *numbers):
@@ -115,7 +119,7 @@ class Said(Agreement):
 
 
 def test_agreement():
-    alone = Agreement(None, None)
+    alone = Agreement(None)
     assert alone.gather(3, 4) == [(3, 4)] and alone.decide(15, None) == (15, None)
     alone.check(step=3)
     assert Said(0, 0).decide(None, "done") == (None, "done")

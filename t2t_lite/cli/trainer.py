@@ -1,5 +1,6 @@
 """t2t-trainer: trains a Transformer on a problem."""
 
+import contextlib
 import dataclasses
 import math
 import sys
@@ -157,12 +158,15 @@ def train() -> None:
         raise UserError(
             "--logical_devices is for one process, and TF_CONFIG or SLURM names several"
         )
-    if cluster and not cluster.is_chief:
+    with contextlib.ExitStack() as stack:
+        if cluster:
+            stack.enter_context(cluster.lost_workers_named())
+        if not cluster or cluster.is_chief:
+            stack.enter_context(locked(run.path, log))
         _train(run, corpora, origin, args, cluster)
+    if cluster and not cluster.is_chief:
         log(f"{cluster}: done")
         return
-    with locked(run.path, log):
-        _train(run, corpora, origin, args, cluster)
     log(f"done; translate with: t2t-decoder --output_dir {run.path} --input FILE")
 
 

@@ -86,7 +86,7 @@ class Trainer:
         self.run, self.hparams = run, run.hparams
         self.is_chief = not cluster or cluster.is_chief
         self.log = log if self.is_chief else lambda _: None
-        self._agreement = Agreement(cluster, strategy)
+        self._agreement = Agreement(cluster)
         self._vocabularies = vocabularies
         self._mix = corpora.train
         self.epoch_pairs = len(self._mix)
@@ -225,10 +225,11 @@ class Trainer:
                 self.log(f"resuming at step {step:,} of {total:,}, epoch {epoch}")
                 record.write("resumed", step)
             try:
-                if self._begins_trained and self._dev:
-                    with signals.at_once():
-                        self._dev.evaluate(step, record)
                 self.log(self._loop(record, signals, minutes))
+                self._checkpoints.wait()
+                with signals.at_once():
+                    self._finish(record)
+                self._agreement.gather()  # all end together
             except Stopped as stop:
                 self._save(interim=True)
                 self._checkpoints.wait()
@@ -236,9 +237,12 @@ class Trainer:
                     f"saved step {self.step.step:,} of {total:,}, the same command resumes"
                 )
                 raise
-            self._checkpoints.wait()
-            with signals.at_once():
-                self._finish(record)
+            except tf.errors.OpError:
+                # If a worker is lost, perhaps for what this one has not seen yet.
+                self._check()
+                if self._agreement.cluster and signals.received:
+                    raise Stopped(signals.received) from None
+                raise
 
     def _loop(self, record: RunLog, signals: StopSignals, minutes: float | None) -> str:
         """Trains; returns why it has ended. What it ends with is on its way to the disk."""
@@ -246,10 +250,10 @@ class Trainer:
         started = saved_at = time.monotonic()
         saved, meter, batches = step, Meter(h.train_steps), iter(self._batches())
         while True:  # `step` updates are done
-            if self._dev.is_due(step):
+            if self._dev.is_due(step) or self._dev and self._begins_trained and step == 0:
                 self._check()
-                alone = contextlib.nullcontext() if self._agreement.cluster else signals.at_once()
-                with meter.paused(), alone:
+                # Told below, to the workers that wait as well.
+                with contextlib.suppress(Stopped), meter.paused(), signals.at_once():
                     self._dev.evaluate(step, record)
             end = self._end(step, (time.monotonic() - started) / 60, minutes)
             stop, end = self._agreement.decide(signals.received, end)
@@ -265,8 +269,7 @@ class Trainer:
             asked = time.monotonic()
             batch = next(batches)
             meter.waited(time.monotonic() - asked)
-            with self._agreement.lost_workers_named():
-                report = self.step(batch.inputs, batch.targets)
+            report = self.step(batch.inputs, batch.targets)
             step += 1
             self._check()  # the update before, so that a GPU has not to wait for this one's end
             self._unchecked = step, batch, report
