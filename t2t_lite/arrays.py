@@ -36,6 +36,10 @@ _RENAMED = {
 class DamagedFile(UserError):
     """A file of arrays that is missing, cut off, or not as it was written."""
 
+    def __init__(self, path: Path, text: str):
+        super().__init__(text)
+        self.path = path
+
 
 def model_variables(model) -> dict[str, tf.Variable]:
     """Every variable of a Keras model, by path below the model's own name."""
@@ -87,8 +91,17 @@ def crc32(values: dict[str, np.ndarray]) -> str:
     """A checksum of all arrays, 8 hexadecimal digits."""
     found = 0
     for name in sorted(values):
-        found = zlib.crc32(np.ascontiguousarray(values[name]).data.cast("B"), found)
+        found = zlib.crc32(_bytes(values[name]), found)
     return f"{found:08x}"
+
+
+def _bytes(value: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(value).data.cast("B")
+
+
+def _check_crc32(path: Path, about: dict, checksum: str) -> None:
+    if about.get("crc32") not in (None, checksum):
+        raise DamagedFile(path, f"{path}: damaged, not as it was written")
 
 
 def read_about(path: Path) -> dict:
@@ -133,8 +146,8 @@ def load_arrays(path: Path, variables: Mapping[str, tf.Variable]) -> dict:
         if shape != expected:
             raise UserError(f"{path}: {name} has shape {shape}; expected {expected}")
     values = {name: file.get_tensor(name) for name in file.keys()}
-    if about.pop("crc32", None) not in (None, crc32(values)):
-        raise DamagedFile(f"{path}: damaged, not as it was written")
+    _check_crc32(path, about, crc32(values))
+    about.pop("crc32", None)
     for name, value in values.items():
         _check_finite(path, name, value)
     for name, variable in variables.items():
@@ -174,14 +187,18 @@ def average(paths: Sequence[Path], output: Path, **about) -> None:
     check_alike(paths)
     files = [_open(path) for path in paths]
     names = [_names(file) for file in files]
-    mean = {}
-    for name in names[0]:
+    mean, checksums = {}, [0] * len(files)
+    for name in sorted(names[0]):
         total = 0.0
-        for path, file, stored in zip(paths, files, names):
+        for place, (path, file, stored) in enumerate(zip(paths, files, names)):
             value = file.get_tensor(stored[name])
             _check_finite(path, name, value)
+            checksums[place] = zlib.crc32(_bytes(value), checksums[place])
             total = total + value.astype(np.float64)
         mean[name] = (total / len(files)).astype(np.float32)
+    for path, file, stored, checksum in zip(paths, files, names, checksums):
+        if all(name == now for now, name in stored.items()):  # else they come in another order
+            _check_crc32(path, _about(path, file), f"{checksum:08x}")
     steps = [_about(path, file).get("step") for path, file in zip(paths, files)]
     for path, step in zip(paths, steps):
         if type(step) is not int:
@@ -191,7 +208,7 @@ def average(paths: Sequence[Path], output: Path, **about) -> None:
 
 def _check_finite(path: Path, name: str, value: np.ndarray) -> None:
     if not np.isfinite(value).all():
-        raise DamagedFile(f"{path}: weights are not finite: {name}")
+        raise DamagedFile(path, f"{path}: weights are not finite: {name}")
 
 
 def _names(file) -> dict[str, str]:
@@ -217,7 +234,9 @@ def _about(path: Path, file) -> dict:
     except (KeyError, ValueError, RecursionError):
         about = None
     if not isinstance(about, dict):
-        raise DamagedFile(f"{path}: not a checkpoint of t2t_lite, which says of what step it is")
+        raise DamagedFile(
+            path, f"{path}: not a checkpoint of t2t_lite, which says of what step it is"
+        )
     return about
 
 
@@ -228,6 +247,6 @@ def _open(path: Path):
     except PermissionError:
         raise
     except FileNotFoundError:
-        raise DamagedFile(f"no such checkpoint: {path}") from None
+        raise DamagedFile(path, f"no such checkpoint: {path}") from None
     except Exception as error:
-        raise DamagedFile(f"{path}: not a checkpoint: {error}") from None
+        raise DamagedFile(path, f"{path}: not a checkpoint: {error}") from None

@@ -23,6 +23,7 @@ import numpy as np
 from t2t_lite.arrays import (
     DamagedFile,
     arrays,
+    average,
     load_arrays,
     read_about,
     to_disk,
@@ -114,13 +115,35 @@ class Checkpoints:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         for old in self.steps()[:-1]:
-            if read_about(old / MODEL).get("interim"):
-                shutil.rmtree(old)
+            with contextlib.suppress(DamagedFile):
+                if read_about(old / MODEL).get("interim"):
+                    self._remove(old)
         newest_last = self.steps()
         for old in newest_last[: -self.keep]:
-            shutil.rmtree(old)
+            self._remove(old)
         for old in newest_last[-self.keep : -_RESUMABLE]:
             (old / TRAINING).unlink(missing_ok=True)
+
+    def average(self, count: int, output: Path) -> list[Path]:
+        """Writes the mean of the newest weights (section 6.1), but for damaged ones.
+
+        Returns the checkpoints it is of.
+        """
+        paths = self.steps()[-max(1, count) :]
+        while True:
+            try:
+                average([path / MODEL for path in paths], output)
+                return paths
+            except DamagedFile as error:
+                self._log(f"warning: {error}; averaged without it")
+                paths.remove(error.path.parent)
+
+    def _remove(self, path: Path) -> None:
+        """So that a crash leaves no part of it under its name."""
+        removed = self.folder / ".removed"
+        shutil.rmtree(removed, ignore_errors=True)
+        path.rename(removed)
+        shutil.rmtree(removed)
 
     def restore(
         self,

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import threading
 
 import keras
@@ -394,6 +395,35 @@ def test_a_failed_save_is_told_once_and_leaves_nothing(tmp_path, monkeypatch):
     checkpoints.save(2, variables(), {"step": tf.Variable(2)}, {})
     checkpoints.wait()
     assert [path.name for path in checkpoints.steps()] == ["step-00000001", "step-00000002"]
+
+
+def test_the_average_is_of_what_is_whole(tmp_path):
+    saved = Saved(tmp_path, 1, 2, 3, 4)
+    saved.break_file(3, MODEL, changed)
+    found = Checkpoints(tmp_path, 5, saved.said.append).average(3, tmp_path / "averaged")
+    assert [path.name for path in found] == ["step-00000002", "step-00000004"]
+    assert np.all(load_file(tmp_path / "averaged")["kernel"] == 3) and len(saved.said) == 1
+
+
+def test_what_is_removed_in_part_is_no_checkpoint(tmp_path, monkeypatch):
+    """kill -9 may come while an old one is removed."""
+    saved = Saved(tmp_path, 1, 2)
+    remove = shutil.rmtree
+
+    def half(path, **options):
+        if not options and (path / MODEL).is_file():
+            (path / MODEL).unlink()
+            raise KeyboardInterrupt
+        remove(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", half)
+        with pytest.raises(KeyboardInterrupt):
+            save(tmp_path, 3, keep=2)
+    assert [path.name for path in Checkpoints(tmp_path, 2).steps()][0] == "step-00000002"
+    save(tmp_path, 4, keep=2)
+    assert saved.restore() == ({"batch": 4}, 4, 4)
+    assert saved.names() == ["step-00000003", "step-00000004"]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.arrays import arrays, average, crc32, load_arrays, model_variables
-from t2t_lite.checkpoints import MODEL
+from t2t_lite.arrays import arrays, crc32, load_arrays, model_variables
 from t2t_lite.cluster import Agreement, Cluster
 from t2t_lite.config import HParams
 from t2t_lite.data.buckets import fit_buckets
@@ -345,9 +344,7 @@ class Trainer:
         """Averages the last checkpoints (section 6.1), evaluates the mean on the whole dev set."""
         if not self.is_chief:
             return
-        wanted = max(1, self.hparams.average_checkpoints)
-        paths = [path / MODEL for path in self._checkpoints.steps()[-wanted:]]
-        average(paths, self.run.averaged)
-        first, last = (path.parent.name[5:] for path in (paths[0], paths[-1]))
+        paths = self._checkpoints.average(self.hparams.average_checkpoints, self.run.averaged)
+        first, last = (path.name[5:] for path in (paths[0], paths[-1]))
         self.log(f"averaged {len(paths)} checkpoints, steps {first} to {last}")
         self._dev.evaluate_whole(self.run.averaged, self.step.step, record)
