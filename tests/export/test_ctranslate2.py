@@ -157,6 +157,7 @@ def test_quantized(run, folder, tmp_path, quantization):
             norm="post", positions="learned", max_positions=4
         ),  # positions beyond them read the last
         dict(num_heads=1, d_k=7, d_v=4, num_encoder_layers=2, num_decoder_layers=1),
+        dict(norm="pre", positions="sinusoidal_halves", tie_softmax=False, target_space=True),
     ],
 )
 def test_all_that_a_set_can_say(vocabulary, tmp_path, sizes):
