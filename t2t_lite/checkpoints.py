@@ -168,8 +168,11 @@ class Checkpoints:
             without_optimizer: where none is whole, load the newest one's weights and step, and
                 leave the rest of `training` as it is.
 
-        Raises UserError where there are some, and none is whole.
+        Raises UserError where there are some, and none is whole; and for links, which are none.
         """
+        for path in self.folder.glob("step-*"):
+            if path.is_symlink():
+                raise UserError(f"{path}: a link; expected the checkpoint itself")
         damaged: dict[Path, str] = {}
         for path in reversed(self.steps()):
             try:
@@ -202,7 +205,7 @@ class Checkpoints:
             self._set_aside(damaged, path)
             self._log(f"warning: the weights of {path} go on with a fresh optimizer")
             step.assign(about["step"])
-            return about.get("position") or {"position": {"epoch": 0}, "data": None}
+            return about.get("position") or {"epoch": 0}
         raise UserError(f"no checkpoint is whole: {next(iter(damaged.values()))}")
 
     def _set_aside(self, damaged: dict[Path, str], whole: Path) -> None:

@@ -297,6 +297,8 @@ def test_links_and_other_names_are_no_checkpoints(tmp_path):
     (folder / "step-\u0665").mkdir()
     names = [path.name for path in Checkpoints(folder, 2).steps()]
     assert names == ["step-99999999", "step-100000000"]
+    with pytest.raises(UserError, match="step-00000001: a link"):
+        Checkpoints(folder, 2).restore(variables(), {})
     save(folder, 100_000_001, keep=2)
     assert (elsewhere / TRAINING).is_file() and not (folder / "step-99999999").exists()
 
