@@ -58,10 +58,11 @@ def make_run(path, vocabularies, **sizes):
     ]
 
     def make_sure(model):
-        embeddings = model.target_embedding.embeddings.numpy()
-        embeddings[never] = embeddings[:, -2:] = 0
-        embeddings[EOS, -2], embeddings[never, -1] = 4, -3
-        model.target_embedding.embeddings.assign(embeddings)
+        for layer in model.target_embedding, model.softmax:
+            embeddings = layer.embeddings.numpy()
+            embeddings[never] = embeddings[:, -2:] = 0
+            embeddings[EOS, -2], embeddings[never, -1] = 4, -3
+            layer.embeddings.assign(embeddings)
         last = model.decoder.final_norm or model.decoder.layers[-1].feed_forward_residual.layer_norm
         last.beta.assign([0] * 15 + [9])
         if model.hparams.positions == "learned":
