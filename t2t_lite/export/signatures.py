@@ -115,7 +115,7 @@ class Signatures:
         target_pieces: string [B, T], likewise.
         """
         inputs, targets, _ = self._pairs(text, target)
-        layers = self._model.attention(inputs, targets)
+        layers = self._model.attention(inputs, targets).cross
         weights = tf.stack(
             [tf.reduce_mean(weights, axis=1) for weights in layers], axis=1
         )  # [B, layers, T, S]

@@ -112,7 +112,8 @@ def test_attention_says_where_each_piece_looked(loaded, run):
             assert texts(result[side])[i] == vocabularies.source.pieces(ids) + [""] * (
                 length - len(ids)
             )
-        alone = model.attention(np.array([inputs], np.int32), np.array([outputs], np.int32))
+        ids = (np.array([row], np.int32) for row in (inputs, outputs))
+        alone = model.attention(*ids).cross
         assert len(alone) == shape[1] == 2
         mine = weights[i, :, : len(outputs), : len(inputs)]
         np.testing.assert_allclose(mine, [np.mean(layer[0], axis=0) for layer in alone], atol=1e-5)
