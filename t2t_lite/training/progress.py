@@ -175,7 +175,7 @@ def dev_report(title: str, dev: Evaluation) -> str:
 
 
 def picture(weights: np.ndarray) -> np.ndarray:
-    """The weights of an attention as a picture [1, height, width, 1], 0 to 1 turned round (white: 0).
+    """Weights as a picture [1, height, width, 1], 0 (white: no weight) to 1 turned round.
 
     A row of pictures for each layer, one for each head; in each a row for each target sub-word.
     """
