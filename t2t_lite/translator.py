@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t_lite.arrays import load_arrays, model_variables
+from t2t_lite.attention import Attention
 from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.decoding.batches import BatchedSearch
 from t2t_lite.decoding.hypotheses import length_penalty
@@ -18,37 +19,6 @@ from t2t_lite.files import one_line
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Attention:
-    """Where a model looked while it read a source and wrote a target.
-
-    Weights are float32, layers first to last; each row sums to 1. As a tuple it is the first three:
-    `weights, source_pieces, target_pieces = attention`.
-
-    Attributes:
-        weights: [layers, heads, T, S], where each piece of the target looked in the source as it
-            was written.
-        source_pieces: S pieces of the source's vocabulary, U+2581 where a word begins, the last one
-            </s>.
-        target_pieces: T pieces, likewise.
-        encoder: [layers, heads, S, S], where each piece of the source looked in the source.
-        decoder: [layers, heads, T, T], where the decoder looked, as it wrote a piece, among the
-            pieces that it had read, `read_pieces`.
-        read_pieces: T pieces: padding's, for nothing was written yet, then the target's but the
-            last.
-    """
-
-    weights: np.ndarray
-    source_pieces: list[str]
-    target_pieces: list[str]
-    encoder: np.ndarray
-    decoder: np.ndarray
-    read_pieces: list[str]
-
-    def __iter__(self) -> Iterator:
-        return iter((self.weights, self.source_pieces, self.target_pieces))
 
 
 @dataclasses.dataclass(frozen=True)
