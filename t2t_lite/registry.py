@@ -39,6 +39,7 @@ _METHODS = {
 
 _problems: dict[str, tuple[type[Problem], dict]] = {}  # name -> (class, fields that it fixes)
 _hparams: dict[str, Callable[[], HParams]] = {}
+_topics: dict[str, Callable[[], str]] = {}  # of --registry_help
 _loaded: set[str] = set()  # plugins already imported
 
 
@@ -62,6 +63,12 @@ def register_problem(cls: type[Problem]) -> type[Problem]:
 def register_hparams(function: Callable[[], HParams]) -> Callable[[], HParams]:
     """Function decorator: registers a function that returns an HParams under its name."""
     _claim(_hparams, "hparams set", function.__name__, function, function)
+    return function
+
+
+def register_topic(function: Callable[[], str]) -> Callable[[], str]:
+    """Function decorator: `--registry_help=NAME` prints the text that the function returns."""
+    _claim(_topics, "topic", function.__name__, function, function)
     return function
 
 
@@ -136,11 +143,12 @@ def load_plugins(usr_dir: str | None = None) -> None:
 
 @contextlib.contextmanager
 def _all_or_nothing():
-    before = dict(_problems), dict(_hparams)
+    tables = _problems, _hparams, _topics
+    before = [dict(table) for table in tables]
     try:
         yield
     except UserError:
-        for table, kept in zip((_problems, _hparams), before):
+        for table, kept in zip(tables, before):
             table.clear()
             table.update(kept)
         raise
@@ -199,12 +207,22 @@ def _lookup(table: dict, kind: str, name: str):
     return table[name]
 
 
-def describe() -> str:
-    """All problems and sets, a line each with the first line of their docstrings."""
+def describe(topic: str | None = None) -> str:
+    """A topic's text; without one all problems, sets and topics, a line each.
+
+    Raises UserError for an unknown topic.
+    """
+    if topic:
+        return _lookup(_topics, "topic of --registry_help", topic)()
     lines = ["problems:"]
     for name, (cls, _) in sorted(_problems.items()):
         lines.append(f"  {name:24} {cls.describe(name)}")
     lines.append("hparams sets:")
-    for name, function in sorted(_hparams.items()):
-        lines.append(f"  {name:24} {first_line(function.__doc__)}")
+    lines += _first_lines(_hparams)
+    lines.append("topics, for --registry_help=TOPIC:")
+    lines += _first_lines(_topics)
     return "\n".join(lines)
+
+
+def _first_lines(table: dict[str, Callable]) -> list[str]:
+    return [f"  {name:24} {first_line(f.__doc__)}" for name, f in sorted(table.items())]

@@ -16,6 +16,7 @@ from t2t_lite.errors import Failed, UserError
 
 # Joins a cluster of this machine's ports, within a limit.
 JOIN = """
+import os
 import sys
 from t2t_lite.cluster import Cluster
 from t2t_lite.errors import Failed
@@ -27,10 +28,11 @@ cluster = Cluster(tuple(f"127.0.0.1:{port}" for port in ports), index)
 print("joining", flush=True)
 try:
     print(joining.join(cluster).num_replicas_in_sync, flush=True)
+    sys.stdin.readline()
 except Failed as error:
     print(error)
-else:
-    sys.stdin.readline()
+except KeyboardInterrupt:
+    os._exit(130)  # at once: TensorFlow's own end waits for the others
 """
 
 

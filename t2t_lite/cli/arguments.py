@@ -122,15 +122,19 @@ class Parser(argparse.ArgumentParser):
 
 
 def first_look(
-    args: list[str] | None, *flags: str, several: Sequence[str] = ()
+    args: list[str] | None, *flags: str, several: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> argparse.Namespace:
     """The values of some flags of a command line, those of which the other flags depend on.
 
-    `several`: the flags that take more than one value.
+    `several`: the flags that take more than one value; `optional`: those that may have none ("").
     """
     parser = Parser(add_help=False)
-    for flag in (*flags, *several):
-        parser.add_argument(flag, nargs="+" if flag in several else None)
+    for flag in flags:
+        parser.add_argument(flag)
+    for flag in several:
+        parser.add_argument(flag, nargs="+")
+    for flag in optional:
+        parser.add_argument(flag, nargs="?", const="")
     return parser.parse_known_args(args)[0]
 
 
@@ -144,18 +148,17 @@ class ProblemParser(Parser):
             metavar="NAME",
             help="what to train on; with --help: the options that it takes",
         )
-        self.add_argument(
-            "--registry_help", action="store_true", help="list all problems and sets, and exit"
-        )
+        help = "list all problems, sets and topics, or print what is said of a topic, and exit"
+        self.add_argument("--registry_help", nargs="?", const="", metavar="TOPIC", help=help)
         add_usr_dir(self)
         self._problem: str | None = None
 
     def parse_args(self, args=None, namespace=None):
         """As argparse does, after --registry_help and the flags of --problem. Loads the plugins."""
-        look = first_look(args, "--problem", "--usr_dir")
+        look = first_look(args, "--problem", "--usr_dir", optional=["--registry_help"])
         registry.load_plugins(look.usr_dir)
-        if "--registry_help" in (sys.argv[1:] if args is None else args):
-            print(registry.describe())
+        if look.registry_help is not None:
+            print(registry.describe(look.registry_help))
             self.exit()
         if look.problem:
             self._problem = look.problem

@@ -30,9 +30,8 @@ def parser() -> arguments.Parser:
         help="its references, line by line; one or more files",
     )
     parser.add_argument("--lowercase", action="store_true", help="ignore case, in all figures")
-    parser.add_argument(
-        "--tokenize", metavar="NAME", default="13a", help="sacreBLEU's tokeniser (default: 13a)"
-    )
+    help = "sacreBLEU's tokeniser (default: 13a), or t2t, tensor2tensor's"
+    parser.add_argument("--tokenize", metavar="NAME", default="13a", help=help)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 

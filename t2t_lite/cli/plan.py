@@ -9,8 +9,10 @@ from t2t_lite.devices import choose_xla, make_strategy
 from t2t_lite.errors import UserError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.run import Run
+from t2t_lite.training.cost import sustained_rate, update_operations
 from t2t_lite.training.memory import TrainingMemory, used_memory
 from t2t_lite.training.micro_batches import choose_by_estimate, fewest, micro_batch
+from t2t_lite.training.progress import duration
 
 _TYPICAL = 64  # sub-words a side of a sentence, long rather than short
 
@@ -80,6 +82,7 @@ def dry_run(run: Run, args) -> str:
         "fitted to the corpus"
     )
     lines.append("memory      " + _memory(memory, part, micro_batches))
+    lines.append("cost        " + _cost(h, target_size, bucket))
     lines.append(f"output_dir  {run.path} (nothing was written)")
     return "\n".join(lines)
 
@@ -95,6 +98,16 @@ def _memory(memory: TrainingMemory, part: Bucket, micro_batches: int) -> str:
     }
     told = ", ".join(f"{name} {size / 2**30:.1f}" for name, size in parts.items())
     return f"about {(used + memory.total([part], micro_batches)) / 2**30:.1f} GiB: {told}"
+
+
+def _cost(h, target_size: int, bucket: Bucket) -> str:
+    """Table 2's estimate for all steps; the time is that of the matrix products alone."""
+    shape = bucket.rows, bucket.source_length, bucket.target_length
+    operations, rate = h.train_steps * update_operations(h, target_size, *shape), sustained_rate()
+    return (
+        f"about {operations:.2g} floating-point operations; on one device at the "
+        f"{rate / 1e9:,.0f} GFLOP/s of large products here that takes {duration(operations / rate)}"
+    )
 
 
 def _vocabulary_sizes(run: Run) -> tuple[int, int]:

@@ -4,7 +4,10 @@ Each function takes the hypotheses and one or more lists of references, line by 
 Score.
 """
 
+import functools
 import re
+import sys
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,13 +33,22 @@ def corpus_bleu(
 ) -> Score:
     """sacreBLEU of detokenised lines.
 
-    Raises UserError for a `tokenize` that sacreBLEU does not know or cannot load.
+    `tokenize` is a name of sacreBLEU's, or `t2t`, of `tensor2tensor_tokens`. Raises UserError for
+    one that is not known or cannot be loaded.
     """
     from sacrebleu.metrics import BLEU
 
     _check_not_empty(hypotheses)
+    if tokenize == "t2t":
+        tokens = [
+            [" ".join(tensor2tensor_tokens(line)) for line in lines]
+            for lines in (hypotheses, *references)
+        ]
+        metric = BLEU(lowercase=lowercase, tokenize="none", force=True)
+        score = _score(metric, tokens[0], tokens[1:])
+        return score._replace(signature=score.signature.replace("|tok:none|", "|tok:t2t|"))
     if tokenize not in BLEU.TOKENIZERS:
-        raise unknown("--tokenize", tokenize, BLEU.TOKENIZERS)
+        raise unknown("--tokenize", tokenize, ["t2t", *BLEU.TOKENIZERS])
     try:
         metric = BLEU(lowercase=lowercase, tokenize=tokenize)
     except (ImportError, OSError, RuntimeError) as error:
@@ -81,6 +93,32 @@ def compound_split_bleu(
     score = _score(metric, tokens(hypotheses), [tokens(lines) for lines in references])
     tokenizer_name = f"|tok:moses-de-sacremoses-{sacremoses.__version__}|compounds:split|"
     return score._replace(signature=score.signature.replace("|tok:none|", tokenizer_name))
+
+
+def tensor2tensor_tokens(line: str) -> list[str]:
+    """The tokens of which tensor2tensor's own BLEU was made (its `bleu_hook.bleu_tokenize`).
+
+    As sacreBLEU's `intl` but for two things: a backslash is no punctuation, since it got lost in a
+    character class, and only decimal digits keep punctuation to themselves, so `m²,` is three
+    tokens. Letters and signs are those of this Python's Unicode tables.
+    """
+    for pattern, apart in _tensor2tensor_rules():
+        line = pattern.sub(apart, line)
+    return line.split()
+
+
+@functools.cache
+def _tensor2tensor_rules() -> list[tuple[re.Pattern, str]]:
+    characters = {"P": [], "S": []}  # punctuation, signs
+    for character in map(chr, range(sys.maxunicode + 1)):
+        characters.get(unicodedata.category(character)[0], []).append(character)
+    characters["P"].remove("\\")
+    punctuation, signs = (f"[{re.escape(''.join(found))}]" for found in characters.values())
+    return [
+        (re.compile(rf"(\D)({punctuation})"), r"\1 \2 "),
+        (re.compile(rf"({punctuation})(\D)"), r" \1 \2"),
+        (re.compile(f"({signs})"), r" \1 "),
+    ]
 
 
 def _score(metric, hypotheses, references) -> Score:

@@ -9,6 +9,7 @@ from pathlib import Path
 from t2t_lite.config import HParams
 from t2t_lite.data.buckets import Bucket
 from t2t_lite.data.tokenizer import Vocabularies
+from t2t_lite.models.size import parameters
 
 CGROUPS, PROCESS_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _GRAPH = 150 << 20  # bytes of the traced and optimised graph of an update
@@ -103,17 +104,7 @@ class TrainingMemory:
 
     @property
     def _weights(self) -> int:
-        """How many there are, but for biases and normalisation."""
-        h = self.hparams
-        attention = 2 * h.d_model * h.num_heads * (h.d_k + h.d_v)
-        feed_forward = 2 * h.d_model * h.d_ff
-        learned = 2 * h.max_positions * h.d_model if h.positions == "learned" else 0
-        return (
-            h.num_encoder_layers * (attention + feed_forward)
-            + h.num_decoder_layers * (2 * attention + feed_forward)
-            + sum(self.symbols) * h.d_model
-            + learned
-        )
+        return parameters(self.hparams, self.symbols)
 
     def _kept(self, batch: Bucket) -> int:
         """What the forward pass of a micro-batch keeps for the gradients.

@@ -15,6 +15,35 @@ from t2t_lite.training.step import TrainStep
 _USABLE = 0.9  # of the memory that there is, since what is needed is an estimate
 
 
+def choose(
+    step: TrainStep,
+    buckets: Sequence[Bucket],
+    replicas: int,
+    tokens: int | None,
+    kept: int | None,
+    fitting: int | None,
+    log: Callable[[str], object],
+) -> int:
+    """M, the number of micro-batches: as the user says, else as so far, else what fits.
+
+    Args:
+        step: TrainStep, to try it out.
+        buckets: the shapes of whole batches.
+        replicas: R, on all machines.
+        tokens: a side of a micro-batch at most, if given.
+        kept: M of the training so far, if there is one of as many replicas.
+        fitting: M by `choose_by_estimate`, if made.
+        log: is told.
+    """
+    if tokens:
+        return fewest(buckets, replicas, tokens)
+    if kept and fitting and kept < fitting:
+        log(
+            f"warning: {kept} micro-batches, as so far, may not fit into memory; expected {fitting}"
+        )
+    return kept or fitting or choose_by_trial(step, buckets, replicas, log)
+
+
 def fewest(buckets: Sequence[Bucket], replicas: int, tokens: int) -> int:
     """The fewest micro-batches M of at most `tokens` a side each, or of one row."""
     return max(

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import reason
+from t2t_lite.training.cost import Cost
 from t2t_lite.training.memory import peak_memory
 from t2t_lite.training.step import Report
 from t2t_lite.translator import Evaluation
@@ -21,15 +22,21 @@ _PIXELS = 8  # a side, of one weight of an attention
 
 
 class Meter:
-    """Collects reports between two progress lines and times them, pauses left out."""
+    """Collects reports between two progress lines and times them, pauses left out.
 
-    def __init__(self, train_steps: int):
-        self._train_steps = train_steps
+    Args:
+        train_steps: how many updates there are to be.
+        cost: counts each update.
+    """
+
+    def __init__(self, train_steps: int, cost: Cost):
+        self._train_steps, self._cost = train_steps, cost
         self._reported = 0
         self._reset()
 
     def _reset(self) -> None:
         self._reports, self._start = [], time.monotonic()
+        self._counted = self._start  # up to when the cost is counted
         self._tokens = self._symbols = self._places = 0
         self._pauses = self._waits = 0.0
 
@@ -45,6 +52,9 @@ class Meter:
         self._tokens += tokens
         self._symbols += tokens + np.count_nonzero(inputs)
         self._places += inputs.size + targets.size
+        now = time.monotonic()
+        self._cost.add(inputs, targets, now - self._counted)
+        self._counted = now
 
     def waited(self, seconds: float) -> None:
         """Counts time in which no batch was there."""
@@ -55,7 +65,9 @@ class Meter:
         """Leaves out the time that the block takes."""
         start = time.monotonic()
         yield
-        self._pauses += time.monotonic() - start
+        paused = time.monotonic() - start
+        self._pauses += paused
+        self._counted += paused
 
     def report(self) -> dict:
         """The figures since the last report.
@@ -174,8 +186,24 @@ def dev_report(title: str, dev: Evaluation) -> str:
     return "\n".join(lines)
 
 
+<<<<<<< HEAD
 def picture(weights: np.ndarray) -> np.ndarray:
     """Weights as a picture [1, height, width, 1], 0 (white: no weight) to 1 turned round.
+=======
+def cost_report(figures: dict) -> str:
+    """`Cost.figures` in words."""
+    return (
+        f"cost: {figures['operations']:.3g} floating-point operations in "
+        f"{duration(figures['seconds'])} of {figures['steps']:,} updates, "
+        f"{figures['operations_per_s'] / 1e9:,.0f} GFLOP/s; as Table 2 of the paper counts, "
+        f"that time x {figures['devices']} x {figures['device_operations_per_s'] / 1e9:,.0f} "
+        f"GFLOP/s = {figures['papers_estimate']:.3g}"
+    )
+
+
+def picture(attention: Attention) -> np.ndarray:
+    """The weights as a picture [1, height, width, 1], 0 (white: no weight) to 1 turned round.
+>>>>>>> main
 
     A row of pictures for each layer, one for each head; in each a row for each target sub-word.
     """
@@ -186,7 +214,9 @@ def picture(weights: np.ndarray) -> np.ndarray:
 
 
 def duration(seconds: float) -> str:
-    """`1:02:03`, or `2:03` below an hour."""
+    """`1:02:03`, or `2:03` below an hour, or `12 days`."""
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= 72:
+        return f"{hours / 24:,.0f} days"
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

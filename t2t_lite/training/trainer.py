@@ -19,16 +19,12 @@ from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import Failed, Stopped, UserError, reason
 from t2t_lite.output import replacing
 from t2t_lite.run import Run
+from t2t_lite.training.cost import Cost, sustained_rate
 from t2t_lite.training.dev_set import DevSet
 from t2t_lite.training.memory import TrainingMemory
-from t2t_lite.training.micro_batches import (
-    choose_by_estimate,
-    choose_by_trial,
-    evaluation_bounds,
-    fewest,
-)
+from t2t_lite.training.micro_batches import choose, choose_by_estimate, evaluation_bounds
 from t2t_lite.training.optimizer import learning_rate
-from t2t_lite.training.progress import Meter, RunLog
+from t2t_lite.training.progress import Meter, RunLog, cost_report
 from t2t_lite.training.step import POLICIES, TrainStep
 from t2t_lite.training.stopping import Standing, StopSignals
 
@@ -98,7 +94,7 @@ class Trainer:
         on_cpus = not tf.config.list_logical_devices("GPU")
         # Before there are weights, for which there may be no room either.
         by_estimate = on_cpus and not micro_batch_tokens
-        self._fitting = choose_by_estimate(memory, self.buckets, replicas) if by_estimate else None
+        fitting = choose_by_estimate(memory, self.buckets, replicas) if by_estimate else None
         with strategy.scope():
             self.model = run.new_model(vocabularies, POLICIES[precision])
             self.step = TrainStep(self.model, self.hparams, strategy, seed=run.seed, xla=xla)
@@ -112,7 +108,8 @@ class Trainer:
         elif initial_weights:
             load_arrays(initial_weights, self._variables)
         self._begins_trained = stored is None and initial_weights is not None
-        self._set_devices(strategy, precision, micro_batch_tokens, devices_may_change)
+        self._set_devices(strategy, precision, micro_batch_tokens, fitting, devices_may_change)
+        self._processors = (len(cluster.workers) if cluster else 1) if on_cpus else replicas
         bounds = {"workers": workers}
         if on_cpus:
             parts = replicas, self.step.micro_batches
@@ -120,6 +117,7 @@ class Trainer:
         device, dev = strategy.extended.worker_devices[0], corpora.dev if self.is_chief else None
         self._dev = DevSet(run, dev, self.model, vocabularies, device, bounds, self.log)
         self._dev.standing = Standing(**(stored or {}).get("dev", {}))
+        self._cost = Cost(h, vocabularies.target.size, **(stored or {}).get("cost", {}))
         if cluster:
             self._check_agreement()
 
@@ -169,24 +167,15 @@ class Trainer:
         strategy: tf.distribute.Strategy,
         precision: str,
         micro_batch_tokens: int | None,
+        fitting: int | None,
         may_change: bool,
     ) -> None:
         """Chooses how updates are cut, and compares the devices with those of the run so far."""
         before, replicas = self._devices, strategy.num_replicas_in_sync
         kept = before.get("micro_batches") if before.get("replicas") == replicas else None
-        if micro_batch_tokens:
-            self.step.micro_batches = fewest(self.buckets, replicas, micro_batch_tokens)
-        elif kept:
-            self.step.micro_batches = kept
-            if self._fitting and kept < self._fitting:
-                self.log(
-                    f"warning: {kept} micro-batches, as so far, may not fit into memory; expected "
-                    f"{self._fitting}"
-                )
-        elif self._fitting:
-            self.step.micro_batches = self._fitting
-        else:
-            choose_by_trial(self.step, self.buckets, replicas, self.log)
+        self.step.micro_batches = choose(
+            self.step, self.buckets, replicas, micro_batch_tokens, kept, fitting, self.log
+        )
         everyones = self._agreement.gather(self.step.micro_batches)
         self.step.micro_batches = max(everyones)[0]
         self._devices = {
@@ -247,7 +236,7 @@ class Trainer:
         """Trains; returns why it has ended. What it ends with is on its way to the disk."""
         h, step = self.hparams, self.step.step
         started = saved_at = time.monotonic()
-        saved, meter, batches = step, Meter(h.train_steps), iter(self._batches())
+        saved, meter, batches = step, Meter(h.train_steps, self._cost), iter(self._batches())
         while True:  # `step` updates are done
             if self._dev.is_due(step) or self._dev and self._begins_trained and step == 0:
                 self._check()
@@ -337,13 +326,21 @@ class Trainer:
             "position": self._position.to_json(),
             "devices": self._devices,
             "dev": self._dev.standing.to_json(),
+            "cost": self._cost.to_json(),
         }
         self._checkpoints.save(self.step.step, self._variables, self.step.state(), about, interim)
 
     def _finish(self, record: RunLog) -> None:
-        """Averages the last checkpoints (section 6.1), evaluates the mean on the whole dev set."""
+        """Averages the last checkpoints (section 6.1), evaluates the mean on the whole dev set.
+
+        Before that the cost of the training is told, as in Table 2.
+        """
         if not self.is_chief:
             return
+        if self._cost.steps:
+            figures = self._cost.figures(self._processors, sustained_rate())
+            record.write("cost", self.step.step, **figures)
+            self.log(cost_report(figures))
         paths = self._checkpoints.average(self.hparams.average_checkpoints, self.run.averaged)
         first, last = (path.name[5:] for path in (paths[0], paths[-1]))
         self.log(f"averaged {len(paths)} checkpoints, steps {first} to {last}")

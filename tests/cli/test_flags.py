@@ -9,6 +9,7 @@ import pytest
 
 from t2t_lite import registry
 from t2t_lite.cli import (
+    attention,
     avg_all,
     bleu,
     datagen,
@@ -25,7 +26,7 @@ from t2t_lite.evaluation.metrics import Metric
 PARSERS = {
     module.__name__.rpartition(".")[2]: module.parser
     for module in (
-        avg_all, bleu, datagen, decoder, eval_command, evalb, exporter, server, trainer
+        attention, avg_all, bleu, datagen, decoder, eval_command, evalb, exporter, server, trainer
     )
 }  # fmt: skip
 LONG_PAIRS = '''
@@ -132,6 +133,13 @@ def test_registry_help(call, long_pairs):
         code, out, err = call(command, "--registry_help", long_pairs[0])
         assert code == 0 and err == ""
         assert "  long_pairs               Your own pairs of text, but for short ones." in out
+        assert "  table3 " in out
+    code, out, err = call(trainer, "--registry_help=table3")
+    assert code == 0 and err == "" and "table3_e_learned" in out
+
+
+def test_registry_help_of_an_unknown_topic(refusal):
+    assert "nearest: table3" in refusal(trainer, "--registry_help=tabel3")
 
 
 @pytest.mark.parametrize("name", PARSERS)

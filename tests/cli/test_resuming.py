@@ -99,6 +99,8 @@ def test_stopped_killed_and_resumed_it_is_the_same_training(call, flags, tmp_pat
     for name in "averaged.safetensors", "best/step-00000004.safetensors":
         assert_equal(load_file(whole / name), load_file(cut / name))
     assert [entry["step"] for entry in log_of(cut, "resumed")] == [3, 6]
+    [cost], [paid] = log_of(whole, "cost"), log_of(cut, "cost")
+    assert cost["steps"] == paid["steps"] == 8 and cost["operations"] == paid["operations"] > 0
 
 
 def test_a_signal_during_an_evaluation_saves_and_the_evaluation_is_made_up_for(

@@ -241,6 +241,7 @@ def test_dry_run_writes_nothing(call, tmp_path, monkeypatch):
     code, out, err = call(trainer, "--problem=wmt14_ende", "--hparams=big", "--dry_run")
     assert code == 0, err
     assert "214," in out and "37,000 x 1,024" in out and "GiB" in out and "300,000" in out
+    assert "cost        about 9.7e+18 floating-point operations" in out
     code, out, err = call(trainer, "--problem=toy_parsing", "--hparams=parsing", "--dry_run")
     assert code == 0 and " and 100 sub-words" in out and "  100 x 1,024" in out, err
     assert list(tmp_path.iterdir()) == []

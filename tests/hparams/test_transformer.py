@@ -7,34 +7,29 @@ from t2t_lite import registry
 registry.load_plugins()
 
 
-def test_base_is_the_papers():
-    base = registry.hparams("base")
-    assert (base.num_encoder_layers, base.num_decoder_layers, base.d_model, base.d_ff) == (
-        6,
-        6,
-        512,
-        2048,
-    )
-    assert (base.num_heads, base.d_k, base.d_v, base.dropout, base.label_smoothing) == (
-        8,
-        64,
-        64,
-        0.1,
-        0.1,
-    )
-    assert (base.norm, base.positions, base.attention_dropout, base.relu_dropout) == (
-        "post",
-        "sinusoidal",
-        0.0,
-        0.0,
-    )
-    assert (base.schedule, base.learning_rate, base.warmup_steps) == ("rsqrt", 1.0, 4000)
-    assert (base.adam_beta1, base.adam_beta2, base.adam_epsilon) == (0.9, 0.98, 1e-9)
-    assert (base.batch_tokens, base.train_steps, base.average_checkpoints) == (25_000, 100_000, 5)
-    assert base.checkpoint_minutes == 10.0
+@pytest.mark.parametrize(
+    "section, fields",
+    [
+        ("3.1", {"num_encoder_layers": 6, "num_decoder_layers": 6, "d_model": 512, "norm": "post"}),
+        ("3.2.2", {"num_heads": 8, "d_k": 64, "d_v": 64}),
+        ("3.3", {"d_ff": 2048}),
+        ("3.5", {"positions": "sinusoidal"}),
+        ("5.1", {"batch_tokens": 25_000}),
+        ("5.2", {"train_steps": 100_000}),
+        ("5.3", {"adam_beta1": 0.9, "adam_beta2": 0.98, "adam_epsilon": 1e-9, "clip_norm": 0.0}),
+        ("5.3, Eq. 3", {"schedule": "rsqrt", "learning_rate": 1.0, "warmup_steps": 4000}),
+        ("5.4", {"dropout": 0.1, "label_smoothing": 0.1}),
+        ("5.4, no other", {"attention_dropout": 0.0, "relu_dropout": 0.0, "subword_sampling": 0.0}),
+        ("6.1", {"average_checkpoints": 5, "checkpoint_minutes": 10.0}),
+    ],
+)
+def test_base_is_the_papers(section, fields):
+    base = registry.hparams("base").to_dict()
+    assert {name: base[name] for name in fields} == fields, section
 
 
 def test_big_is_the_papers():
+    """Sections 5.2 and 6.1, and the bottom line of Table 3."""
     base, big = registry.hparams("base"), registry.hparams("big")
     assert sorted(base.differences(big)) == [
         "average_checkpoints: 5 -> 20",

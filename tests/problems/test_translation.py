@@ -33,6 +33,16 @@ def test_registered_in_both_directions(name):
         assert line.endswith("The other way round.") == shown.endswith("_rev")
 
 
+def test_decoding_is_the_papers():
+    """Section 6.1: beam size 4, alpha 0.6, at most 50 symbols more than the input."""
+    for name in "wmt14_ende", "wmt14_enfr":
+        assert vars(registry.problem(name).decoding) == {
+            "beam_size": 4,
+            "alpha": 0.6,
+            "extra_length": 50,
+        }
+
+
 def test_sizes_and_kinds_of_vocabulary():
     def spec(name):
         problem = registry.problem(name)

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite.config import HParams
+from t2t_lite.training.cost import Cost, update_operations
 from t2t_lite.training.loss import Loss
 from t2t_lite.training.progress import Meter, RunLog, dev_report, picture
 from t2t_lite.training.step import Report
@@ -38,7 +40,7 @@ def report(loss, tokens, applied=True):
 
 
 def test_the_figures_of_some_updates():
-    meter = Meter(train_steps=10)
+    meter = Meter(10, cost := Cost(HParams(), 8))
     inputs, targets = np.array([[5, 6, 1, 0], [5, 1, 0, 0]]), np.array([[7, 1, 0], [0, 0, 0]])
     assert meter.is_first
     meter.add(report(4.0, 2), inputs, targets)
@@ -46,6 +48,7 @@ def test_the_figures_of_some_updates():
     meter.waited(1.5)
     meter.waited(0.25)
     figures = meter.report()
+    assert cost.steps == 2 and cost.operations == 2 * update_operations(HParams(), 8, 2, 4, 3)
     assert figures["loss"] == pytest.approx((4 * 2 + 1 * 4) / 6) and figures["accuracy"] == 0.5
     assert figures["padding"] == pytest.approx(7 / 14) and figures["target_tokens"] == 4
     assert figures["gradient_norm"] == 0.5 and figures["data_wait_s"] == 1.75

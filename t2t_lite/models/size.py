@@ -1,0 +1,57 @@
+"""How large a Transformer is: its parameters and its multiply-adds, from the hparams alone."""
+
+from collections.abc import Sequence
+
+from t2t_lite.config import HParams
+
+
+def parameters(hparams: HParams, symbols: Sequence[int]) -> int:
+    """How many numbers the model learns; those of `Transformer.count_params()`.
+
+    Args:
+        hparams: HParams.
+        symbols: V of each embedding matrix: of source and target, or of both in one.
+    """
+    h = hparams
+    attention, feed_forward = _attention(h), _feed_forward(h) + h.d_ff + h.d_model
+    norm = 2 * h.d_model
+    encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+    total = h.num_encoder_layers * encoder + h.num_decoder_layers * decoder
+    if h.norm == "pre":
+        total += 2 * norm  # after the last layer of each stack
+    if h.positions == "learned":
+        total += 2 * h.max_positions * h.d_model
+    return total + sum(symbols) * h.d_model
+
+
+def multiply_adds(hparams: HParams, target_symbols: int, source: int, target: int) -> int:
+    """Those of the matrix products of one sentence pair's forward pass.
+
+    An update does three times as many: the gradients of a product are two products of its size.
+
+    Args:
+        hparams: HParams.
+        target_symbols: V of the softmax.
+        source: sub-words of the input, padding included.
+        target: those of the output.
+    """
+    h = hparams
+    projections = _attention(h) // 2  # of queries and outputs, as many as of keys and values
+    pair = h.num_heads * (h.d_k + h.d_v)  # scores and their sums, of one position with another
+    encoder = source * (2 * projections + source * pair + _feed_forward(h))
+    decoder = target * (3 * projections + (target + source) * pair + _feed_forward(h))
+    memory = source * projections  # its keys and values
+    return (
+        h.num_encoder_layers * encoder
+        + h.num_decoder_layers * (decoder + memory)
+        + target * h.d_model * target_symbols
+    )
+
+
+def _attention(h: HParams) -> int:
+    """Weights of queries, keys, values and outputs (section 3.2.2)."""
+    return 2 * h.d_model * h.num_heads * (h.d_k + h.d_v)
+
+
+def _feed_forward(h: HParams) -> int:
+    return 2 * h.d_model * h.d_ff
