@@ -186,10 +186,6 @@ def dev_report(title: str, dev: Evaluation) -> str:
     return "\n".join(lines)
 
 
-<<<<<<< HEAD
-def picture(weights: np.ndarray) -> np.ndarray:
-    """Weights as a picture [1, height, width, 1], 0 (white: no weight) to 1 turned round.
-=======
 def cost_report(figures: dict) -> str:
     """`Cost.figures` in words."""
     return (
@@ -201,9 +197,8 @@ def cost_report(figures: dict) -> str:
     )
 
 
-def picture(attention: Attention) -> np.ndarray:
-    """The weights as a picture [1, height, width, 1], 0 (white: no weight) to 1 turned round.
->>>>>>> main
+def picture(weights: np.ndarray) -> np.ndarray:
+    """Weights as a picture [1, height, width, 1], 0 (white: no weight) to 1 turned round.
 
     A row of pictures for each layer, one for each head; in each a row for each target sub-word.
     """
