@@ -121,6 +121,20 @@ def test_attention_says_where_each_piece_looked(loaded, run):
         assert weights[i].sum() == pytest.approx(mine.sum(), abs=1e-4)
 
 
+def test_attention_of_each_kind_and_head(loaded, model):
+    pairs = [("the old boat", "green hills"), ("rain", "seven quiet houses past the hills")]
+    text, target = map(tf.constant, zip(*pairs))
+    result = loaded.signatures["attention_heads"](text=text, target=target)
+    for i, pair in enumerate(pairs):
+        for name, kind in model.attention(*pair).kinds().items():
+            rows, columns = kind.weights.shape[2:]
+            found = result[name][i].numpy()
+            np.testing.assert_allclose(found[..., :rows, :columns], kind.weights, atol=1e-5)
+            assert not found[..., rows:, :].any() and not found[..., columns:].any()
+        for name, pieces in ("source_pieces", kind.columns), ("target_pieces", kind.rows):
+            assert [piece for piece in texts(result[name])[i] if piece] == pieces
+
+
 def test_what_is_not_utf8_is_named(loaded):
     bad = tf.constant([b"good", b"a\xff", b"\xed\xa0\x80"])
     good = tf.constant(["a", "b", "c"])
