@@ -64,7 +64,11 @@ class Output:
 
     def write(self, text: str) -> None:
         """Writes text as UTF-8."""
-        self._stream.write(text.encode())
+        self.write_bytes(text.encode())
+
+    def write_bytes(self, content: bytes) -> None:
+        """Writes what is no text."""
+        self._stream.write(content)
 
     def mark(self, lines: int, digest: str) -> None:
         """Notes that the outputs of so many input lines are written; from here a start resumes."""

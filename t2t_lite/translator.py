@@ -3,12 +3,12 @@
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from t2t_lite.arrays import load_arrays, model_variables
-from t2t_lite.data.tokenizer import Vocabularies
+from t2t_lite.attention import Attention
+from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.decoding.batches import BatchedSearch
 from t2t_lite.decoding.hypotheses import length_penalty
 from t2t_lite.decoding.rows import Hypothesis
@@ -19,21 +19,6 @@ from t2t_lite.files import one_line
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.problem import Problem
-
-
-class Attention(NamedTuple):
-    """Where each sub-word of a target looked in its source while it was written.
-
-    Attributes:
-        weights: float32 [layers, heads, T, S], the decoder's attention to the encoder's output,
-            layers first to last; each row sums to 1.
-        source_pieces: S SentencePiece pieces, U+2581 where a word begins, the last one </s>.
-        target_pieces: T pieces, likewise.
-    """
-
-    weights: np.ndarray
-    source_pieces: list[str]
-    target_pieces: list[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,16 +140,33 @@ class Translator:
             for (_, output), score in zip(pairs, self._scores(pairs))
         ]
 
-    def attention(self, source: str, target: str) -> Attention:
-        """How the decoder attends to an input, `source`, as it writes the output `target`."""
-        source, target = self.problem.example(_line(source, "source"), _line(target, "target"))
+    def attention(self, source: str, target: str | None = None) -> Attention:
+        """How the model attends as it reads an input, `source`, and writes the output `target`.
+
+        Without a target that is its own translation. Raises UserError for what is too long.
+        """
+        source = _line(source, "source")
+        if target is None:
+            [[best]] = self.translate([source])
+            target = best.text
+        source, target = self.problem.example(source, _line(target, "target"))
         [inputs] = self.vocabularies.source.encode_lines([source])
         [targets] = self.vocabularies.target.encode_lines([target])
-        layers = self.model.attention(np.array([inputs], np.int32), np.array([targets], np.int32))
+        for name, ids in ("source", inputs), ("target", targets):
+            if len(ids) > self.model.longest:
+                raise UserError(
+                    f"{name}: {len(ids):,} sub-words, the end included; expected at most "
+                    f"{self.model.longest:,}"
+                )
+        weights = self.model.attention(np.array([inputs], np.int32), np.array([targets], np.int32))
+        encoder, decoder, cross = map(_stacked, weights)
         return Attention(
-            np.concatenate(layers),
+            cross,
             self.vocabularies.source.pieces(inputs),
             self.vocabularies.target.pieces(targets),
+            encoder,
+            decoder,
+            self.vocabularies.target.pieces([PAD, *targets[:-1]]),
         )
 
     def evaluate(
@@ -237,6 +239,11 @@ class Translator:
             except UserError as error:
                 raise UserError(f"{origin}:{number}: {error}") from None
         return texts
+
+
+def _stacked(layers: Sequence) -> np.ndarray:
+    """Each layer's [1, H, T, S] -> [layers, H, T, S], which is empty where there are none."""
+    return np.concatenate(layers) if layers else np.zeros([0, 0, 0, 0], np.float32)
 
 
 def _texts(texts: Iterable[str], name: str) -> Iterator[str]:

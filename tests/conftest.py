@@ -1,6 +1,7 @@
-"""What all tests share: the backend, quiet logs, two CPU devices, real data, and two exports."""
+"""What all tests share: backend, quiet logs, two CPU devices, real data, a browser, two exports."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +36,28 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no real data at {SHARED}")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium")
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("no chromium with its chromedriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--window-size=1100,1000",
+    ):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    yield browser
+    browser.quit()
 
 
 class Exported(NamedTuple):

@@ -51,6 +51,27 @@ def test_attention_of_each_written_piece(run, translator):
     assert np.abs(other - weights).max() > 1e-4
 
 
+def test_attention_of_each_kind(run, translator):
+    found = translator.attention("many words", "some text")
+    source, target = len(found.source_pieces), len(found.target_pieces)
+    for weights, layers, length in (
+        (found.encoder, run.hparams.num_encoder_layers, source),
+        (found.decoder, run.hparams.num_decoder_layers, target),
+    ):
+        assert weights.shape == (layers, run.hparams.num_heads, length, length)
+        assert weights.dtype == np.float32
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+    assert not np.any(np.triu(found.decoder, 1))
+    assert found.read_pieces == ["<pad>", *found.target_pieces[:-1]]
+
+
+def test_attention_of_its_own_translation(translator):
+    [[best]] = translator.translate(["many words"])
+    own, given = translator.attention("many words"), translator.attention("many words", best.text)
+    assert own.target_pieces == given.target_pieces
+    np.testing.assert_array_equal(own.weights, given.weights)
+
+
 def test_precision(run):
     [[exact]], [[halved]] = (
         t2t_lite.load(run.path, precision=precision).translate(["many words"])
@@ -177,6 +198,9 @@ def test_a_line_too_long_costs_itself_only(run, translator, monkeypatch):
     with pytest.warns(UserWarning, match="pair [23]: 4[12] sub-words, .* left out of the figures"):
         scores = model.score(pairs)
     assert [np.isnan(score.score) for score in scores] == [False, True, True, False]
+    for pair, name in ((long, "text"), "source"), (("text", long), "target"):
+        with pytest.raises(t2t_lite.UserError, match=f"{name}: 4[12] sub-words, .* at most 12"):
+            model.attention(*pair)
     with pytest.warns(UserWarning):
         figures = model.evaluate(pairs, decode=False).figures
     assert figures == model.evaluate(pairs[::3], decode=False).figures

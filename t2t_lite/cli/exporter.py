@@ -17,6 +17,8 @@ both, then tf.saved_model.load):
   score            text, target [batch] -> log_prob, score [batch]
   attention        text, target [batch] -> attention [batch, layers, target, source],
                    source_pieces, target_pieces
+  attention_heads  text, target [batch] -> cross [batch, layers, heads, target, source],
+                   encoder [..., source, source], decoder [..., target, target], and the pieces
   metadata         -> metadata, the text of assets.extra/metadata.json
 Texts are UTF-8; others are an error that names them. A blank text has an empty output with score
 0. A parsing model gives tree symbols; the tree is what

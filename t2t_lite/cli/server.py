@@ -18,13 +18,13 @@ follow NAME:
   POST /v1/models/NAME:predict   {"signature_name": "serving_default", "instances": ["a line", ...]}
                                  -> {"predictions": [...]}; or {"inputs": ...} -> {"outputs": ...};
                                  signatures: serving_default, n_best, ids, score, attention,
-                                 metadata (see t2t-exporter --help)
+                                 attention_heads, metadata (see t2t-exporter --help)
   GET  /v1/models/NAME           its versions' states
   GET  /v1/models/NAME/metadata  its signatures, search and hyperparameters
   POST /v1/models/NAME:draw      {"tree": "(S ...)"} -> SVG, of parsers
   GET  /healthz  /metrics  /     health, Prometheus' figures, a page to try the model
 A parsing model's texts are trees, in the targets of score and attention too. n_best has no places
-without a hypothesis, ids and attention no padding. Errors are {"error": "..."}.
+without a hypothesis, ids and attentions no padding. Errors are {"error": "..."}.
 
 example: t2t-server --export_dir models/ende
          curl -d '{"instances": ["two hundred six"]}' localhost:8501/v1/models/ende:predict

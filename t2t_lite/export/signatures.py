@@ -23,8 +23,8 @@ Tensors = dict[str, tf.Tensor]
 class Signatures:
     """What an export can do.
 
-    Each method takes a batch of any size, and all but `attention` work through it in batches of
-    bounded size.
+    Each method takes a batch of any size, and all but those of attention work through it in batches
+    of bounded size.
 
     Args:
         translator: Translator. Its problem says how text becomes input (`input_text_in_graph`) and
@@ -56,6 +56,7 @@ class Signatures:
             "ids": function(self.ids, ids=([None, None], tf.int32)),
             "score": function(self.score, text=texts, target=texts),
             "attention": function(self.attention, text=texts, target=texts),
+            "attention_heads": function(self.attention_heads, text=texts, target=texts),
         }
 
     def best(self, text: tf.Tensor) -> Tensors:
@@ -115,12 +116,41 @@ class Signatures:
         target_pieces: string [B, T], likewise.
         """
         inputs, targets, _ = self._pairs(text, target)
-        layers = self._model.attention(inputs, targets)
+        layers = self._model.attention(inputs, targets).cross
         weights = tf.stack(
             [tf.reduce_mean(weights, axis=1) for weights in layers], axis=1
         )  # [B, layers, T, S]
         return {
             "attention": tf.where((targets != PAD)[:, None, :, None], weights, 0.0),
+            **self._pieces(inputs, targets),
+        }
+
+    def attention_heads(self, text: tf.Tensor, target: tf.Tensor) -> Tensors:
+        """string [B], string [B] -> where the model looked, of all kinds, layers and heads.
+
+        cross: float32 [B, layers, heads, T, S], where each sub-word of the target looked in the
+            text; rows and columns of padding are 0 here and below.
+        encoder: float32 [B, layers, heads, S, S], where each sub-word of the text looked in the
+            text; not there where the encoder has no self-attention.
+        decoder: float32 [B, layers, heads, T, T], where the decoder looked, as it wrote a sub-word,
+            in what it had read: padding, then the target but its last sub-word.
+        source_pieces, target_pieces: as those of `attention`.
+        """
+        inputs, targets, _ = self._pairs(text, target)
+        encoder, decoder, cross = self._model.attention(inputs, targets)
+        kinds = {
+            "encoder": (encoder, inputs),
+            "decoder": (decoder, targets),
+            "cross": (cross, targets),
+        }
+        return {
+            name: tf.where((rows != PAD)[:, None, None, :, None], tf.stack(layers, axis=1), 0.0)
+            for name, (layers, rows) in kinds.items()
+            if layers
+        } | self._pieces(inputs, targets)
+
+    def _pieces(self, inputs: tf.Tensor, targets: tf.Tensor) -> Tensors:
+        return {
             "source_pieces": _pieces(inputs, self._vocabularies.source),
             "target_pieces": _pieces(targets, self._vocabularies.target),
         }

@@ -1,6 +1,7 @@
 """Scaled dot-product and multi-head attention (section 3.2)."""
 
 import math
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -10,6 +11,23 @@ from t2t_lite.layers.linear import Linear, reshape
 
 # Subtracted from a score that is masked; finite, so that a row with all masked is uniform, not NaN.
 MASKED = 1e9
+
+
+class AttentionWeights(NamedTuple):
+    """Where a model looked, by the three uses that it makes of attention (section 3.2.3).
+
+    Each has a tensor for each layer, first to last, float32, whose rows sum to 1.
+
+    Attributes:
+        encoder: [B, H, S, S], where each source symbol looked in the source; none of a layer
+            without self-attention.
+        decoder: [B, H, T, T], where what is read at each place looked among what is read up to it.
+        cross: [B, H, T, S], where each target symbol looked in the source as it was predicted.
+    """
+
+    encoder: list[Any]
+    decoder: list[Any]
+    cross: list[Any]
 
 
 def padding_mask(ids):

@@ -107,9 +107,11 @@ class Decoder(keras.Layer):
         cross_mask: bool [B, 1, 1, S].
         cross_penalty: subtracted from the scores of the cross-attention, broadcast to [B, H, T, S].
         seeds: DropoutSeeds in training, else None.
+        return_attention: whether to hand on each layer's weights.
 
     Returns:
-        ([B, T, D], each layer's weights of the cross-attention, float32 [B, H, T, S]).
+        [B, T, D]; with return_attention a triple of that and of two lists: each layer's weights of
+        the self-attention, float32 [B, H, T, T], and of the cross-attention, float32 [B, H, T, S].
     """
 
     def __init__(self, hparams, **kwargs):
@@ -128,15 +130,18 @@ class Decoder(keras.Layer):
         if self.final_norm:
             self.final_norm.build(input_shape)
 
-    def call(self, x, memory, cross_mask, cross_penalty=0.0, seeds=None):
+    def call(self, x, memory, cross_mask, cross_penalty=0.0, seeds=None, return_attention=False):
         """Runs the layers one after the other."""
-        self_mask, cross_weights = causal_mask(ops.shape(x)[1]), []
+        self_mask, of_self, of_cross = causal_mask(ops.shape(x)[1]), [], []
         for layer in self.layers:
-            x, _, weights = layer(
+            x, self_weights, cross_weights = layer(
                 x, memory, self_mask, cross_mask, cross_penalty=cross_penalty, seeds=seeds
             )
-            cross_weights.append(weights)
-        return self.final_norm(x) if self.final_norm else x, cross_weights
+            if return_attention:  # else none of them outlives its layer
+                of_self.append(self_weights)
+                of_cross.append(cross_weights)
+        x = self.final_norm(x) if self.final_norm else x
+        return (x, of_self, of_cross) if return_attention else x
 
     def get_config(self):
         """What the constructor takes."""

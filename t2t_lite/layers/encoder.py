@@ -67,7 +67,10 @@ class EncoderLayer(keras.Layer):
 class Encoder(keras.Layer):
     """N encoder layers; with pre-norm a final normalisation too.
 
-    Arguments as `EncoderLayer`'s; returns [B, S, D] alone.
+    Arguments as `EncoderLayer`'s, and return_attention: whether to hand on each layer's weights.
+
+    Returns:
+        [B, S, D]; with return_attention a pair of that and a list of float32 [B, H, S, S].
     """
 
     def __init__(self, hparams, **kwargs):
@@ -86,11 +89,15 @@ class Encoder(keras.Layer):
         if self.final_norm:
             self.final_norm.build(input_shape)
 
-    def call(self, x, mask, seeds=None):
+    def call(self, x, mask, seeds=None, return_attention=False):
         """Runs the layers one after the other."""
+        attention = []
         for layer in self.layers:
-            x, _ = layer(x, mask, seeds=seeds)
-        return self.final_norm(x) if self.final_norm else x
+            x, weights = layer(x, mask, seeds=seeds)
+            if return_attention:  # else none of them outlives its layer
+                attention.append(weights)
+        x = self.final_norm(x) if self.final_norm else x
+        return (x, attention) if return_attention else x
 
     def get_config(self):
         """What the constructor takes."""

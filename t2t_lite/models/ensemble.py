@@ -5,6 +5,7 @@ import functools
 import keras
 from keras import ops
 
+from t2t_lite.layers.attention import AttentionWeights
 from t2t_lite.models.transformer import Transformer
 
 
@@ -38,16 +39,12 @@ class Ensemble(keras.Model):
         return mean_log_probs([member(inputs, targets) for member in self.members])
 
     def attention(self, inputs, targets):
-        """As a Transformer's, the heads of all members side by side: float32 [B, sum of H, T, S].
+        """As a Transformer's, the heads of all members side by side: sum of H in place of H.
 
-        Layers are counted from the last, as many as the member with the fewest has.
+        Of each kind, layers are counted from the last, as many as the member with the fewest has.
         """
         each = [member.attention(inputs, targets) for member in self.members]
-        depth = min(map(len, each))
-        return [
-            ops.concatenate(layers, axis=1)
-            for layers in zip(*(weights[-depth:] for weights in each))
-        ]
+        return AttentionWeights(*map(_side_by_side, zip(*each)))
 
     def start(self, inputs, beam_size, max_length):
         """As a Transformer's; memory and cache are lists of the members' own."""
@@ -81,6 +78,15 @@ class Ensemble(keras.Model):
         """An ensemble of new Transformers of the same sizes."""
         members = [Transformer.from_config(member) for member in config["members"]]
         return cls(**{**config, "members": members})
+
+
+def _side_by_side(members):
+    """M lists of [B, H, T, S], one for each layer -> the last layers' [B, sum of H, T, S]."""
+    depth = min(map(len, members))
+    return [
+        ops.concatenate(layers, axis=1)
+        for layers in zip(*(weights[len(weights) - depth :] for weights in members))
+    ]
 
 
 def mean_log_probs(logits):

@@ -7,7 +7,7 @@ from keras import ops
 
 from t2t_lite.config import HParams
 from t2t_lite.layers import beam_cache
-from t2t_lite.layers.attention import padding_mask
+from t2t_lite.layers.attention import AttentionWeights, padding_mask
 from t2t_lite.layers.decoder import Decoder
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import Embedding, PositionalEncoding, TargetSpace
@@ -95,27 +95,29 @@ class Transformer(keras.Model):
 
     def call(self, inputs, targets, seeds=None):
         """Predicts each target symbol from the inputs and the targets before it."""
-        return self.softmax.logits(self._decode(inputs, targets, seeds)[0])
+        memory = self.encode(inputs, seeds)
+        return self.softmax.logits(self._decode(inputs, memory, targets, seeds))
 
     def attention(self, inputs, targets):
-        """The weights of the cross-attention: where each target symbol looked while predicted.
+        """Where the model looks as it predicts the targets, as `call` does.
 
-        inputs int32 [B, S], targets int32 [B, T] -> for each decoder layer, first to last, float32
-        [B, H, T, S].
+        inputs int32 [B, S], targets int32 [B, T] -> AttentionWeights.
         """
-        return self._decode(inputs, targets)[1]
+        memory, of_encoder = self.encode(inputs, return_attention=True)
+        _, of_self, of_cross = self._decode(inputs, memory, targets, return_attention=True)
+        return AttentionWeights(of_encoder, of_self, of_cross)
 
-    def encode(self, inputs, seeds=None):
-        """Inputs int32 [B, S] -> memory [B, S, D]."""
+    def encode(self, inputs, seeds=None, return_attention=False):
+        """Inputs int32 [B, S] -> memory [B, S, D], as `Encoder` returns it."""
         x = self.source_embedding(inputs)
         if self.target_space is not None:
             x = self.target_space(x)
         x = self.embedding_dropout(self.source_positions(x), seeds=seeds)
-        return self.encoder(x, padding_mask(inputs), seeds=seeds)
+        mask = padding_mask(inputs)
+        return self.encoder(x, mask, seeds=seeds, return_attention=return_attention)
 
-    def _decode(self, inputs, targets, seeds=None):
-        """([B, T, D], the weights of the cross-attention)."""
-        memory = self.encode(inputs, seeds)
+    def _decode(self, inputs, memory, targets, seeds=None, return_attention=False):
+        """As `Decoder` returns it, [B, T, D]."""
         shifted = ops.pad(targets[:, :-1], [[0, 0], [1, 0]])  # padding's embedding is zero
         x = self.target_positions(self.target_embedding(shifted))
         x = self.embedding_dropout(x, seeds=seeds)
@@ -123,7 +125,10 @@ class Transformer(keras.Model):
         if self.next_word is not None:
             named = ops.cumsum(self.next_word.count(shifted), axis=1)
             penalty = self.next_word.penalty(named, self.next_word.places(inputs))
-        return self.decoder(x, memory, padding_mask(inputs), cross_penalty=penalty, seeds=seeds)
+        return self.decoder(
+            x, memory, padding_mask(inputs), cross_penalty=penalty, seeds=seeds,
+            return_attention=return_attention,
+        )  # fmt: skip
 
     def start(self, inputs, beam_size, max_length):
         """Encodes and makes what `step` needs.

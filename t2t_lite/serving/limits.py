@@ -5,7 +5,7 @@ import dataclasses
 from t2t_lite.errors import UserError
 
 MAX_SUBWORDS = 6_000  # of a text: the model's memory and time grow with their square
-MAX_ATTENTION = 250_000  # source x target sub-words of a request, in each layer: some 15 MB of JSON
+MAX_ATTENTION = 250_000  # weights of a request in each layer: some 15 MB of JSON
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ from t2t_lite.export.folder import version_of
 from t2t_lite.problem import Problem, output_line
 from t2t_lite.quiet import native_stderr_silenced
 
+ATTENTION = "attention", "attention_heads"  # signatures whose outputs grow with lengths squared
 MODEL_FILE = "saved_model.pb"
 _PARTS = MODEL_FILE, "variables/variables.index", metadata.FILE
 # Characters, or ids, that fill a call of the model: 64 sentences, or a line of 2,000 words.
@@ -70,13 +71,19 @@ class ServedModel:
             for name in sorted(self._model.signatures)
         }
 
+    @property
+    def heads(self) -> int:
+        """H of an attention of the model, of an ensemble's members together."""
+        members = self.metadata, *self.metadata.get("ensemble", ())
+        return sum(member["hparams"]["num_heads"] for member in members)
+
     def warm_up(self) -> None:
         """Makes a first call, which takes longer than those after it."""
         self("serving_default", [{"text": "The first call takes longer."}])
 
     def weight(self, signature: str, row: dict) -> float:
         """The part of a call that a row takes, see `Batcher`."""
-        if signature == "attention":  # [layers, heads, T, S] for each row: a call of its own
+        if signature in ATTENTION:  # [layers, heads, T, S] for each row: a call of its own
             return 1.0
         return sum(map(len, row.values())) / _CALL
 
@@ -85,7 +92,8 @@ class ServedModel:
 
         Texts are strings; ids, in and out, have no padding. A score that is not finite is None.
         `n_best` has as many entries as there are hypotheses; `attention` is
-        [layers][target piece][source piece], to 6 decimals.
+        [layers][target piece][source piece], to 6 decimals, and the kinds of `attention_heads` are
+        [layers][heads][piece][piece], to 4.
 
         Raises UserError for inputs that the model refuses.
         """
@@ -115,14 +123,21 @@ class ServedModel:
             outputs = {name: array[found] for name, array in outputs.items()}
         elif signature == "ids":
             outputs["ids"] = np.trim_zeros(outputs["ids"], "b")
-        elif signature == "attention":
+        elif signature in ATTENTION:
             source, target = (
                 np.count_nonzero(outputs[side] != b"")
                 for side in ("source_pieces", "target_pieces")
             )
-            weights = outputs["attention"][:, :target, :source].astype(np.float64).round(6)
             outputs = {
-                "attention": weights,
+                name: _rounded(outputs[name][..., : sizes[0], : sizes[1]], decimals)
+                for name, decimals, sizes in (
+                    ("attention", 6, (target, source)),
+                    ("cross", 4, (target, source)),
+                    ("encoder", 4, (source, source)),
+                    ("decoder", 4, (target, target)),
+                )
+                if name in outputs
+            } | {
                 "source_pieces": outputs["source_pieces"][:source],
                 "target_pieces": outputs["target_pieces"][:target],
             }
@@ -136,6 +151,10 @@ class ServedModel:
     def _text(self, text: str, line: str) -> str:
         """What the decoder writes for the model's `text`."""
         return output_line(self.problem, text, line) if line.strip() else text
+
+
+def _rounded(weights: np.ndarray, decimals: int) -> np.ndarray:
+    return weights.astype(np.float64).round(decimals)
 
 
 def _tensor(column: list) -> tf.Tensor:

@@ -18,7 +18,7 @@ from t2t_lite.data.tokenizer import EOS, PAD, Vocabulary
 from t2t_lite.errors import UserError, unknown
 from t2t_lite.files import one_line
 from t2t_lite.serving.limits import MAX_ATTENTION, MAX_SUBWORDS, Limits
-from t2t_lite.serving.model import ServedModel
+from t2t_lite.serving.model import ATTENTION, ServedModel
 
 _BASE64 = "b64"
 _QUOTED = 40  # characters of a wrong name that an error repeats
@@ -114,8 +114,8 @@ def read_prediction(body: bytes, model: ServedModel, limits: Limits) -> Predicti
         }
         for number, row in enumerate(rows)
     ]
-    if signature == "attention":
-        _check_attention(rows, model)
+    if signature in ATTENTION:
+        _check_attention(signature, rows, model)
     return Prediction(signature, rows, columns)
 
 
@@ -224,14 +224,17 @@ def _ids(value, place: str, vocabulary: Vocabulary, limits: Limits) -> list[int]
     return value
 
 
-def _check_attention(rows: list[dict], model: ServedModel) -> None:
-    weights = sum(
-        _subwords("text", row["text"], model) * _subwords("target", row["target"], model)
-        for row in rows
-    )
+def _check_attention(signature: str, rows: list[dict], model: ServedModel) -> None:
+    weights = 0
+    for row in rows:
+        source, target = (_subwords(name, row[name], model) for name in ("text", "target"))
+        if signature == "attention":
+            weights += source * target
+        else:
+            weights += model.heads * (source**2 + target**2 + source * target)
     if weights > MAX_ATTENTION:
         raise UserError(
-            f"attention: {weights:,} pairs of source and target sub-words; "
+            f"{signature}: {weights:,} weights in each layer; "
             f"expected at most {MAX_ATTENTION:,} in a request"
         )
 

@@ -73,7 +73,7 @@ class DevSet:
         """Measures the model as it is; all of the loss, a sample of the outputs."""
         dev = self._translator.evaluate(self._pairs, sample=_SAMPLE)
         record.write("dev", step, **dev.figures)
-        record.show(step, dev, self._translator.attention(*self._shown))
+        record.show(step, dev, self._translator.attention(*self._shown).weights)
         self._log(dev_report(f"dev at step {step:,}", dev))
         figure = "loss" if self._run.hparams.best_by == "loss" or not dev.main else dev.main
         value = dev.figures[figure]

@@ -14,7 +14,7 @@ from t2t_lite.errors import reason
 from t2t_lite.training.cost import Cost
 from t2t_lite.training.memory import peak_memory
 from t2t_lite.training.step import Report
-from t2t_lite.translator import Attention, Evaluation
+from t2t_lite.translator import Evaluation
 
 _SHOWN = 3  # translations of an evaluation
 _LONGEST = 1000  # characters of a text that are shown
@@ -148,13 +148,13 @@ class RunLog:
             for name, value in figures.items():
                 tf.summary.scalar(f"{kind}/{name}", value)
 
-    def show(self, step: int, dev: Evaluation, attention: Attention) -> None:
+    def show(self, step: int, dev: Evaluation, weights: np.ndarray) -> None:
         """Puts some translations, and where the decoder looked in one, into TensorBoard."""
         rows = ["input | output | reference", "--- | --- | ---"]
         rows += [" | ".join(texts).replace("\n", " ") for texts in samples(dev)]
         with self._or_left_out(), self._writer.as_default(step):
             tf.summary.text("dev/samples", "\n".join(rows))
-            tf.summary.image("dev/attention", picture(attention))
+            tf.summary.image("dev/attention", picture(weights))
 
     @contextlib.contextmanager
     def _or_left_out(self):
@@ -197,13 +197,13 @@ def cost_report(figures: dict) -> str:
     )
 
 
-def picture(attention: Attention) -> np.ndarray:
-    """The weights as a picture [1, height, width, 1], 0 (white: no weight) to 1 turned round.
+def picture(weights: np.ndarray) -> np.ndarray:
+    """Weights as a picture [1, height, width, 1], 0 (white: no weight) to 1 turned round.
 
     A row of pictures for each layer, one for each head; in each a row for each target sub-word.
     """
-    layers, heads, rows, columns = attention.weights.shape
-    framed = np.pad(1 - attention.weights, [(0, 0), (0, 0), (0, 1), (0, 1)])  # black lines between
+    layers, heads, rows, columns = weights.shape
+    framed = np.pad(1 - weights, [(0, 0), (0, 0), (0, 1), (0, 1)])  # black lines between
     grid = framed.transpose(0, 2, 1, 3).reshape(layers * (rows + 1), heads * (columns + 1))
     return np.kron(grid, np.ones([_PIXELS, _PIXELS]))[None, :, :, None]
 

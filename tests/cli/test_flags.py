@@ -9,6 +9,7 @@ import pytest
 
 from t2t_lite import registry
 from t2t_lite.cli import (
+    attention,
     avg_all,
     bleu,
     datagen,
@@ -25,7 +26,7 @@ from t2t_lite.evaluation.metrics import Metric
 PARSERS = {
     module.__name__.rpartition(".")[2]: module.parser
     for module in (
-        avg_all, bleu, datagen, decoder, eval_command, evalb, exporter, server, trainer
+        attention, avg_all, bleu, datagen, decoder, eval_command, evalb, exporter, server, trainer
     )
 }  # fmt: skip
 LONG_PAIRS = '''

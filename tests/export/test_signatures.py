@@ -112,12 +112,27 @@ def test_attention_says_where_each_piece_looked(loaded, run):
             assert texts(result[side])[i] == vocabularies.source.pieces(ids) + [""] * (
                 length - len(ids)
             )
-        alone = model.attention(np.array([inputs], np.int32), np.array([outputs], np.int32))
+        ids = (np.array([row], np.int32) for row in (inputs, outputs))
+        alone = model.attention(*ids).cross
         assert len(alone) == shape[1] == 2
         mine = weights[i, :, : len(outputs), : len(inputs)]
         np.testing.assert_allclose(mine, [np.mean(layer[0], axis=0) for layer in alone], atol=1e-5)
         np.testing.assert_allclose(mine.sum(-1), 1, atol=1e-5)
         assert weights[i].sum() == pytest.approx(mine.sum(), abs=1e-4)
+
+
+def test_attention_of_each_kind_and_head(loaded, model):
+    pairs = [("the old boat", "green hills"), ("rain", "seven quiet houses past the hills")]
+    text, target = map(tf.constant, zip(*pairs))
+    result = loaded.signatures["attention_heads"](text=text, target=target)
+    for i, pair in enumerate(pairs):
+        for name, kind in model.attention(*pair).kinds().items():
+            rows, columns = kind.weights.shape[2:]
+            found = result[name][i].numpy()
+            np.testing.assert_allclose(found[..., :rows, :columns], kind.weights, atol=1e-5)
+            assert not found[..., rows:, :].any() and not found[..., columns:].any()
+        for name, pieces in ("source_pieces", kind.columns), ("target_pieces", kind.rows):
+            assert [piece for piece in texts(result[name])[i] if piece] == pieces
 
 
 def test_what_is_not_utf8_is_named(loaded):

@@ -29,7 +29,7 @@ def built(hparams, **kwargs):
 
 def whole(decoder, x, penalty=0.0):
     """The decoder's output for the last of some positions: [B, T, D] -> [B, D]."""
-    return decoder(x, MEMORY, MASK, cross_penalty=penalty)[0][:, -1]
+    return decoder(x, MEMORY, MASK, cross_penalty=penalty)[:, -1]
 
 
 def stepper(decoder):

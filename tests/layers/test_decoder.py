@@ -41,36 +41,37 @@ def test_layer_equals_numpy(hparams):
 def test_stack_equals_numpy(hparams):
     decoder = built(Decoder, hparams)
     expected = oracle.decoder(X, MEMORY, MASK[:, 0], weights(decoder), hparams)
-    np.testing.assert_allclose(decoder(X, MEMORY, MASK)[0], expected, atol=1e-5)
+    np.testing.assert_allclose(decoder(X, MEMORY, MASK), expected, atol=1e-5)
 
 
 @NORMS
-def test_weights_of_the_cross_attention(hparams):
-    """Each layer's, on which its output depends as Eq. 1 says: none on padding, one on all else."""
+def test_attention_is_handed_on_where_it_is_asked_for(hparams):
+    """Each layer's; none on padding or to the right. The output is the same, without more of it."""
     decoder = built(Decoder, hparams)
-    _, layers = decoder(X, MEMORY, MASK)
-    assert [tuple(weights.shape) for weights in layers] == [(B, hparams.num_heads, T, S)] * 2
-    for layer in layers:
-        np.testing.assert_allclose(np.sum(layer, axis=-1), 1, atol=1e-6)
-        assert not np.any(np.where(MASK, 0, layer))
-    assert np.abs(layers[0] - layers[1]).max() > 0.01
-    _, of_self, of_cross = decoder.layers[0](X, MEMORY, causal_mask(T), MASK)
-    np.testing.assert_array_equal(of_cross, layers[0])
-    assert of_self.shape == (B, hparams.num_heads, T, T)
-    assert not np.any(np.where(causal_mask(T), 0, of_self))
+    x, of_self, of_cross = decoder(X, MEMORY, MASK, return_attention=True)
+    np.testing.assert_array_equal(x, decoder(X, MEMORY, MASK))
+    for layers, length, mask in (of_self, T, causal_mask(T)), (of_cross, S, MASK):
+        assert [tuple(layer.shape) for layer in layers] == [(B, hparams.num_heads, T, length)] * 2
+        for layer in layers:
+            np.testing.assert_allclose(np.sum(layer, axis=-1), 1, atol=1e-6)
+            assert not np.any(np.where(mask, 0, layer))
+        assert np.abs(layers[0] - layers[1]).max() > 0.01
+    first = decoder.layers[0](X, MEMORY, causal_mask(T), MASK)
+    for alone, layers in zip(first[1:], (of_self, of_cross), strict=True):
+        np.testing.assert_array_equal(alone, layers[0])
 
 
 @NORMS
 def test_penalty_of_the_cross_attention(hparams):
     decoder, penalty = built(Decoder, hparams), np.random.default_rng(3).random((B, 2, T, S))
     expected = oracle.decoder(X, MEMORY, MASK[:, 0], weights(decoder), hparams, -penalty)
-    result, _ = decoder(X, MEMORY, MASK, cross_penalty=penalty.astype(np.float32))
+    result = decoder(X, MEMORY, MASK, cross_penalty=penalty.astype(np.float32))
     np.testing.assert_allclose(result, expected, atol=1e-5)
 
 
 def test_a_memory_of_padding_alone_makes_no_nan():
     decoder = built(Decoder, POST)
-    assert np.all(np.isfinite(decoder(X, MEMORY, np.zeros_like(MASK))[0]))
+    assert np.all(np.isfinite(decoder(X, MEMORY, np.zeros_like(MASK))))
 
 
 def test_a_position_depends_on_no_later_one():
@@ -79,6 +80,6 @@ def test_a_position_depends_on_no_later_one():
         changed = X.copy()
         changed[:, position] += 1
         difference = np.abs(
-            decoder(changed, MEMORY, MASK)[0].numpy() - decoder(X, MEMORY, MASK)[0].numpy()
+            decoder(changed, MEMORY, MASK).numpy() - decoder(X, MEMORY, MASK).numpy()
         ).max(axis=(0, 2))
         assert np.all(difference[:position] == 0) and np.all(difference[position:] > 1e-4)

@@ -58,3 +58,18 @@ def test_every_position_sees_every_other():
     changed[0, 3] += 1
     difference = np.abs(encoder(changed, MASK).numpy() - encoder(X, MASK).numpy())
     assert np.all(difference[0].max(axis=-1) > 1e-4) and np.all(difference[1:] == 0)
+
+
+@NORMS
+def test_attention_is_handed_on_where_it_is_asked_for(hparams):
+    """Each layer's, as Eq. 1 says; none on padding. The output is the same, without more of it."""
+    encoder = built(Encoder, hparams)
+    x, layers = encoder(X[:2], MASK[:2], return_attention=True)
+    np.testing.assert_array_equal(x, encoder(X[:2], MASK[:2]))
+    y = X[:2]
+    for layer, found in zip(encoder.layers, layers, strict=True):
+        assert found.shape == (2, hparams.num_heads, 5, 5)
+        np.testing.assert_allclose(np.sum(found, axis=-1), 1, atol=1e-6)
+        assert not np.any(np.where(MASK[:2], 0, found))
+        y, expected = layer(y, MASK[:2])
+        np.testing.assert_array_equal(found, expected)

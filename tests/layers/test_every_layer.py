@@ -66,8 +66,8 @@ WITH_MEMORY = {
     "encoder, pre": (made(Encoder, PRE), encoder, [(B, S, D)]),
     "decoder layer, post": (made(DecoderLayer, POST), decoder_layer, [WHOLE, (B, 2, T, T), HEADS]),
     "decoder layer, pre": (made(DecoderLayer, PRE), decoder_layer, [WHOLE, (B, 2, T, T), HEADS]),
-    "decoder, post": (made(Decoder, POST), decoder, [WHOLE, HEADS, HEADS]),
-    "decoder, pre": (made(Decoder, PRE), decoder, [WHOLE, HEADS, HEADS]),
+    "decoder, post": (made(Decoder, POST), decoder, [WHOLE]),
+    "decoder, pre": (made(Decoder, PRE), decoder, [WHOLE]),
 }
 OTHERS = {
     "feed-forward": (made(PositionwiseFeedForward, 12, 0.2), on_x, [WHOLE], {}),

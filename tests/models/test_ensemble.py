@@ -68,10 +68,11 @@ def test_steps_equal_the_whole(members):
 
 
 def test_attention_has_the_heads_of_all_in_the_last_layers(members):
-    [last] = Ensemble(members).attention(INPUTS, TARGETS)
+    found = Ensemble(members).attention(INPUTS, TARGETS)
     first, second = (member.attention(INPUTS, TARGETS) for member in members)
-    assert len(first) == 1 and len(second) == 2
-    np.testing.assert_array_equal(last, np.concatenate([first[-1], second[-1]], axis=1))
+    assert len(first.cross) == 1 and len(second.cross) == 2
+    for [last], *each in zip(found, first, second):
+        np.testing.assert_array_equal(last, np.concatenate([one[-1] for one in each], axis=1))
 
 
 def test_a_copy_for_another_device(members):

@@ -121,12 +121,45 @@ def test_cache_follows_its_beams(model):
         )
 
 
-def test_attention_is_that_of_the_logits(post):
-    """float32 [B, H, T, S] of each layer; none on padding."""
-    [weights] = post.attention(INPUTS, TARGETS)
-    assert weights.shape == (2, 2, 4, 5) and weights.dtype == "float32"
-    np.testing.assert_allclose(np.sum(weights, axis=-1), 1, atol=1e-6)
-    assert not np.any(weights[1, :, :, 2:])
+def attention_of_numpy(monkeypatch, model, kind) -> list[np.ndarray]:
+    """[B, length, length] of each attention and head, in the order in which they are computed."""
+    hparams, _, _, *rest = kind
+    found, attend = [], oracle.attention
+
+    def recording(queries, keys, values, *more):
+        found.append(attend(queries, keys, np.eye(keys.shape[1]), *more))  # its weights
+        return attend(queries, keys, values, *more)
+
+    monkeypatch.setattr(oracle, "attention", recording)
+    oracle.transformer(INPUTS, TARGETS, weights(model), hparams, *rest)
+    return found
+
+
+def test_attention_equals_numpy(monkeypatch, model, kind):
+    """All three kinds, float32 [B, H, ., .] of each layer; none on padding, nor to the right."""
+    found = model.attention(INPUTS, TARGETS)
+    by_decoder_layer = [layer for pair in zip(found.decoder, found.cross) for layer in pair]
+    heads = [
+        head for layer in (*found.encoder, *by_decoder_layer) for head in np.moveaxis(layer, 1, 0)
+    ]
+    for head, expected in zip(heads, attention_of_numpy(monkeypatch, model, kind), strict=True):
+        assert head.dtype == np.float32
+        np.testing.assert_allclose(head, expected, atol=1e-5)
+        np.testing.assert_allclose(head.sum(axis=-1), 1, atol=1e-6)
+    for layer in (*found.encoder, *found.cross):
+        assert not np.any(layer[1, :, :, 2:])
+    for layer in found.decoder:
+        assert not np.any(np.triu(layer, 1))
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_attention_in_a_graph(post, xla):
+    in_graph = tf.function(post.attention, jit_compile=xla)(INPUTS, TARGETS)
+    tf.nest.map_structure(
+        lambda one, other: np.testing.assert_allclose(one, other, atol=1e-6),
+        in_graph,
+        post.attention(INPUTS, TARGETS),
+    )
 
 
 def test_a_symbol_changes_only_what_follows(post):

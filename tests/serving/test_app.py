@@ -269,6 +269,21 @@ def test_attention_is_that_of_the_export_without_padding(numbers, translator_exp
         np.testing.assert_allclose(value["attention"], result["attention"][0], atol=1e-5)
 
 
+def test_attention_of_each_kind_and_head(numbers, translator):
+    rows = [
+        {"text": "a slow train", "target": "two bridges over the snow"},
+        {"text": "roofs", "target": "far"},
+    ]
+    found = numbers.predict("attention_heads", instances=rows)
+    model = translator[0].translator()
+    for row, value in zip(rows, found, strict=True):
+        wanted = model.attention(row["text"], row["target"])
+        for name, kind in wanted.kinds().items():
+            np.testing.assert_allclose(value[name], kind.weights, atol=1e-4)
+        for name in "source_pieces", "target_pieces":
+            assert value[name] == getattr(wanted, name)
+
+
 def test_a_parsers_targets_are_its_trees(trees, parser):
     [best] = trees.predict(instances=SENTENCES[:1])
     [value] = trees.predict("score", instances=[{"text": SENTENCES[0], "target": best["text"]}])
@@ -292,6 +307,7 @@ def test_metadata(numbers, translator):
     signatures = found["metadata"]["signature_def"]["signature_def"]
     assert sorted(signatures) == [
         "attention",
+        "attention_heads",
         "ids",
         "metadata",
         "n_best",

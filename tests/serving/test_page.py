@@ -3,13 +3,12 @@
 import json
 import random
 import re
-import shutil
 
 import numpy as np
 import pytest
 from server_process import started
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium")
+pytest.importorskip("selenium", reason="no selenium")
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
@@ -20,28 +19,7 @@ HOSTILE = (
     "<svg/onload=window.hurt=3>&amp;\"'"
 )
 SECONDS = 240  # on a busy machine
-CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.thorough,
-    pytest.mark.skipif(not (CHROMIUM and CHROMEDRIVER), reason="no chromium with its chromedriver"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-dev-shm-usage",
-        "--window-size=1100,1000",
-    ):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options, webdriver.ChromeService(CHROMEDRIVER))
-    yield browser
-    browser.quit()
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")

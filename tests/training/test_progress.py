@@ -12,7 +12,7 @@ from t2t_lite.training.cost import Cost, update_operations
 from t2t_lite.training.loss import Loss
 from t2t_lite.training.progress import Meter, RunLog, dev_report, picture
 from t2t_lite.training.step import Report
-from t2t_lite.translator import Attention, Evaluation
+from t2t_lite.translator import Evaluation
 
 
 def test_a_huge_line_is_shown_in_part():
@@ -63,7 +63,7 @@ DEV = Evaluation({"loss": 1.0}, [], ["a | b"], ["c"], [SimpleNamespace(text="d")
 
 
 def test_a_picture_has_a_place_for_each_weight():
-    image = picture(Attention(WEIGHTS, ["s"] * 5, ["t"] * 4))
+    image = picture(WEIGHTS)
     assert image.shape == (1, 2 * 5 * 8, 3 * 6 * 8, 1) and 0 <= image.min() <= image.max() <= 1
     for layer, head, row, column in np.ndindex(WEIGHTS.shape):
         y, x = (layer * 5 + row) * 8 + 4, (head * 6 + column) * 8 + 4
@@ -73,7 +73,7 @@ def test_a_picture_has_a_place_for_each_weight():
 def test_the_log_and_tensorboard(tmp_path):
     with RunLog(tmp_path, print) as log:
         log.write("train", 3, loss=np.float32(1.5), padding=0.25)
-        log.show(3, DEV, Attention(WEIGHTS, [], []))
+        log.show(3, DEV, WEIGHTS)
     [entry] = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
     assert (entry["kind"], entry["step"], entry["loss"]) == ("train", 3, 1.5)
     [events] = (tmp_path / "tensorboard").iterdir()

@@ -1,0 +1,1 @@
+"""Attention made visible: a page to explore it, and figures as the paper's."""
