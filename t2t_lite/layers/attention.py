@@ -157,3 +157,22 @@ class MultiHeadAttention(keras.Layer):
             "d_v": self.d_v,
             "dropout": self.dropout_rate,
         }
+
+
+class SelfAttention(MultiHeadAttention):
+    """Every position sees every other one; the first of the layer types of Table 1: O(n^2 d).
+
+    Call arguments:
+        x: [B, S, D].
+        mask: bool [B, 1, 1, S], `padding_mask`.
+        seeds: DropoutSeeds in training, else None.
+        return_attention: whether to hand on the weights.
+
+    Returns:
+        ([B, S, D], attention weights float32 [B, H, S, S], or None).
+    """
+
+    def call(self, x, mask, seeds=None, return_attention=False):
+        """Attends to x itself."""
+        x, weights = super().call(x, x, mask, seeds=seeds)
+        return x, weights if return_attention else None
