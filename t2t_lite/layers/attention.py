@@ -16,7 +16,8 @@ MASKED = 1e9
 class AttentionWeights(NamedTuple):
     """Where a model looked, by the three uses that it makes of attention (section 3.2.3).
 
-    Each has a tensor for each layer, first to last, float32, whose rows sum to 1.
+    Each has a tensor for each layer, first to last, float32, whose rows sum to 1 but for those of
+    padding, which mean nothing.
 
     Attributes:
         encoder: [B, H, S, S], where each source symbol looked in the source; none of a layer

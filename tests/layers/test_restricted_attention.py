@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from layer_checks import randomise
+from numpy_transformer import neighbours
 
 from t2t_lite.layers.attention import MultiHeadAttention, SelfAttention
 from t2t_lite.layers.dropout import DropoutSeeds
@@ -30,21 +31,12 @@ def both(neighbourhood):
     return layer, full
 
 
-def band(length, neighbourhood):
-    """From the definition: r positions centred on one, of an even r the further half behind."""
-    seen = np.zeros((length, length), bool)
-    for i in range(length):
-        first = i - (neighbourhood - 1) // 2
-        seen[i, max(first, 0) : first + neighbourhood] = True
-    return seen
-
-
 @pytest.mark.parametrize("neighbourhood", [1, 2, 7, 16, 40, 41, 200])
 @pytest.mark.parametrize("length", [1, 16, 37])
 def test_equals_full_attention_behind_a_mask(neighbourhood, length):
     layer, full = both(neighbourhood)
     x, padding = inputs(3, length)
-    expected, weights = full(x, x, padding & band(length, neighbourhood))
+    expected, weights = full(x, x, padding & neighbours(length, neighbourhood))
     found, whole = layer(x, padding, return_attention=True)
     seen = padding[:, 0, 0]
     np.testing.assert_allclose(found.numpy()[seen], expected.numpy()[seen], atol=1e-5)
@@ -67,7 +59,7 @@ def test_gradients_are_those_of_full_attention():
     gradients = []
     for call in (
         lambda: layer(x, padding)[0],
-        lambda: full(x, x, padding & band(37, 9))[0],
+        lambda: full(x, x, padding & neighbours(37, 9))[0],
     ):
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(tf.sin(call()))
