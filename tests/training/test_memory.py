@@ -1,5 +1,7 @@
 """Memory: what a cgroup leaves, and what a training takes."""
 
+from typing import get_args
+
 import pytest
 
 from t2t_lite.config import HParams, LayerType
