@@ -77,8 +77,8 @@ def export(
     _check_hparams(run.hparams)
     if run.vocabularies().target.unk is None or run.vocabularies().source.unk is None:
         raise UserError(
-            "CTranslate2 needs a symbol for what is unknown, and tensor2tensor's vocabularies have "
-            "none; use --format=saved_model"
+            "an export for CTranslate2 comes with SentencePiece models, and tensor2tensor's "
+            "vocabularies are none; use --format=saved_model"
         )
     if constrained and grammar_of(run.problem, run.vocabularies()) is not None:
         raise UserError(
