@@ -21,6 +21,7 @@ from safetensors.numpy import save_file
 
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
+from t2t_lite.output import naming
 
 if TYPE_CHECKING:  # commands look for weights before they start TensorFlow, as `runtime` does
     import tensorflow as tf
@@ -63,18 +64,21 @@ def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None
     partial = path.with_name(path.name + ".partial")
     partial.unlink(missing_ok=True)  # a link would be followed
     try:
-        partial.touch()
-        mode = partial.stat().st_mode  # safetensors makes a file that only its owner may read
-        save_file(values, partial, metadata={"about": json.dumps(about)})
-        partial.chmod(mode)
-        to_disk(partial)
-        os.replace(partial, path)
-        to_disk(path.parent)
-    except SafetensorError as error:
-        partial.unlink(missing_ok=True)
-        if not (found := re.search(r"os error (\d+)", str(error))):
-            raise
-        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
+        with naming(path):
+            partial.touch()
+            mode = partial.stat().st_mode  # safetensors makes a file that only its owner may read
+            save_file(values, partial, metadata={"about": json.dumps(about)})
+            partial.chmod(mode)
+            to_disk(partial)
+            os.replace(partial, path)
+            to_disk(path.parent)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        found = re.search(r"os error (\d+)", str(error))
+        if found and isinstance(error, SafetensorError):
+            raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
+        raise
 
 
 def to_disk(path: Path) -> None:

@@ -29,7 +29,7 @@ from t2t_lite.arrays import (
     to_disk,
     write_arrays,
 )
-from t2t_lite.errors import UserError
+from t2t_lite.errors import UserError, reason
 
 if TYPE_CHECKING:  # commands look for weights before they start TensorFlow, as `runtime` does
     import tensorflow as tf
@@ -105,7 +105,8 @@ class Checkpoints:
         partial = self.folder / ".partial"
         shutil.rmtree(partial, ignore_errors=True)
         try:
-            partial.mkdir(parents=True)
+            self.folder.mkdir(exist_ok=True)  # the run's is there, or was taken away meanwhile
+            partial.mkdir()
             write_arrays(partial / MODEL, model, about)
             write_arrays(partial / TRAINING, training, about)
             to_disk(partial)
@@ -114,6 +115,12 @@ class Checkpoints:
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)
             raise
+        try:
+            self._remove_old()
+        except OSError as error:
+            self._log(f"warning: {path.name} is saved, but an old one stays: {reason(error)}")
+
+    def _remove_old(self) -> None:
         for old in self.steps()[:-1]:
             with contextlib.suppress(DamagedFile):
                 if read_about(old / MODEL).get("interim"):
@@ -127,7 +134,7 @@ class Checkpoints:
     def average(self, count: int, output: Path) -> list[Path]:
         """Writes the mean of the newest weights (section 6.1), but for damaged ones.
 
-        Returns the checkpoints it is of.
+        Returns the checkpoints it is of. Raises UserError where none is whole.
         """
         paths = self.steps()[-max(1, count) :]
         while True:
@@ -135,6 +142,8 @@ class Checkpoints:
                 average([path / MODEL for path in paths], output)
                 return paths
             except DamagedFile as error:
+                if len(paths) == 1:
+                    raise
                 self._log(f"warning: {error}; averaged without it")
                 paths.remove(error.path.parent)
 
@@ -159,8 +168,11 @@ class Checkpoints:
             without_optimizer: where none is whole, load the newest one's weights and step, and
                 leave the rest of `training` as it is.
 
-        Raises UserError where there are some, and none is whole.
+        Raises UserError where there are some, and none is whole; and for links, which are none.
         """
+        for path in self.folder.glob("step-*"):
+            if path.is_symlink():
+                raise UserError(f"{path}: a link; expected the checkpoint itself")
         damaged: dict[Path, str] = {}
         for path in reversed(self.steps()):
             try:
@@ -193,7 +205,7 @@ class Checkpoints:
             self._set_aside(damaged, path)
             self._log(f"warning: the weights of {path} go on with a fresh optimizer")
             step.assign(about["step"])
-            return about.get("position") or {"position": {"epoch": 0}, "data": None}
+            return about.get("position") or {"epoch": 0}
         raise UserError(f"no checkpoint is whole: {next(iter(damaged.values()))}")
 
     def _set_aside(self, damaged: dict[Path, str], whole: Path) -> None:

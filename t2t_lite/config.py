@@ -36,8 +36,12 @@ class HParams:
     d_k: int = 64  # width of a head's queries and keys (section 3.2.2)
     d_v: int = 64  # width of a head's values (section 3.2.2)
     norm: Literal["post", "pre"] = "post"  # LayerNorm(x + Sublayer(x)); x + Sublayer(LayerNorm(x))
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # section 3.5; Table 3, row E
+    # sinusoidal_halves: first the sines, then the cosines, as tensor2tensor has them.
+    positions: Literal["sinusoidal", "sinusoidal_halves", "learned"] = "sinusoidal"  # section 3.5
     max_positions: int = 1024  # rows of a learned position table; sinusoids need no bound
+    share_embeddings: bool = True  # one matrix for both sides, if one vocabulary (section 3.4)
+    tie_softmax: bool = True  # the softmax's matrix is the target embedding's (section 3.4)
+    target_space: bool = False  # a learned vector is added to the source, as in tensor2tensor
     # Counted by the decoder itself, or given to its attention (`layers.next_word`).
     next_word: Literal["counted", "given"] = "counted"  # how a parser knows which word comes next
 
@@ -54,6 +58,7 @@ class HParams:
     schedule: Literal["rsqrt", "cosine", "constant"] = "rsqrt"  # after the warmup (section 5.3)
     learning_rate: float = 1.0  # rsqrt: factor on Eq. 3; cosine, constant: the peak itself
     warmup_steps: int = 4000  # updates of linear increase (section 5.3)
+    first_step: Literal[1, 0] = 1  # the first update's number in the schedule; 0 in tensor2tensor
     adam_beta1: float = 0.9  # section 5.3
     adam_beta2: float = 0.98  # section 5.3
     adam_epsilon: float = 1e-9  # section 5.3
@@ -122,7 +127,7 @@ class HParams:
         lines = []
         for option in options(type(self)):
             value = f"{option.name}={getattr(self, option.name)}"
-            choices = f"{' or '.join(option.choices)}: " if option.choices else ""
+            choices = f"{' or '.join(map(str, option.choices))}: " if option.choices else ""
             lines.append(f"  {value:26} {choices}{option.help}")
         return "\n".join(lines)
 
@@ -144,7 +149,9 @@ def _check(option: Option, value) -> None:
     name = option.name
     if option.choices:
         if value not in option.choices:
-            raise unknown(f"value of {name}", value, option.choices)
+            raise unknown(f"value of {name}", str(value), map(str, option.choices))
+    elif option.kind is bool:
+        return
     elif name in _FRACTIONS:
         if not 0.0 <= value < 1.0:
             raise UserError(f"hparams field {name}={value}: expected at least 0 and less than 1")

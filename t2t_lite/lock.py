@@ -31,9 +31,10 @@ def locked(folder: Path, log: Callable[[str], object] = warnings.warn) -> Iterat
         os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         yield
     finally:
-        if os.listdir(folder) == [_NAME]:
-            (folder / _NAME).unlink()
-            folder.rmdir()
+        with contextlib.suppress(OSError):  # the folder may be gone, or be nobody's to change
+            if os.listdir(folder) == [_NAME]:
+                (folder / _NAME).unlink()
+                folder.rmdir()
         _held.discard(descriptor)
         os.close(descriptor)
 

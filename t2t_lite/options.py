@@ -103,7 +103,11 @@ class Option:
 
 
 def parse(kind: Any, text: str) -> Any:
-    """`text` as an int, float or str. Raises ValueError or OverflowError for one that is none."""
+    """`text` as an int, float, str or bool. Raises ValueError or OverflowError if it is none."""
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise ValueError(text)
+        return text.lower() == "true"
     if kind is not int:
         return float(text) if kind is float else text
     try:

@@ -33,7 +33,7 @@ def replacing(path, mode: str = "w") -> Iterator[IO]:
     target.parent.mkdir(parents=True, exist_ok=True)
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     partial = partial_path(target)
-    with _locked(partial, wait=True) as held:
+    with naming(target), _locked(partial, wait=True) as held:
         held.truncate(0)
         try:
             with open(held.fileno(), mode, closefd=False, **text) as file:

@@ -155,6 +155,12 @@ class Run:
             raise UserError(
                 f"{self.path} holds another run: {'; '.join(differences)}; choose another directory"
             )
+        if self.averaged.is_file() and not self.checkpoints().steps():
+            raise UserError(
+                f"{self.path}: no checkpoint is left, of a training that has ended with "
+                f"{self.averaged.name}; bring checkpoints/ back, or choose another directory, "
+                f"where --init_from={self.path} begins with these weights"
+            )
         return old
 
     def _others(self) -> list[str]:

@@ -70,6 +70,16 @@ def positions(length, d_model):
     return table
 
 
+def timing(length, d_model):
+    """tensor2tensor's positions: sines, then cosines, then 0 where d_model is odd."""
+    table, half = np.zeros((length, d_model)), d_model // 2
+    for pos in range(length):
+        for column in range(half):
+            angle = pos * np.exp(-np.log(1e4) * column / (half - 1))
+            table[pos, column], table[pos, half + column] = np.sin(angle), np.cos(angle)
+    return table
+
+
 def encoder_layer(x, mask, weights, hparams):
     def attend(y):
         return multi_head_attention(y, y, mask, below(weights, "self_attention"), hparams.num_heads)
@@ -142,19 +152,22 @@ def next_word_scores(inputs, shifted, words, num_heads):
 
 def transformer(inputs, targets, weights, hparams, shared, words=None):
     """inputs [B, S], targets [B, T] -> logits [B, T, V]."""
-    source = weights["embedding/embeddings" if shared else "source_embedding/embeddings"]
-    target = weights["embedding/embeddings" if shared else "target_embedding/embeddings"]
+    one = shared and hparams.share_embeddings
+    source = weights["embedding/embeddings" if one else "source_embedding/embeddings"]
+    target = weights["embedding/embeddings" if one else "target_embedding/embeddings"]
+    softmax = target if hparams.tie_softmax else weights["softmax/embeddings"]
 
     def with_positions(x, side):
         if hparams.positions == "learned":
             return x + weights[f"{side}_positions/table"][: x.shape[1]]
-        return x + positions(x.shape[1], hparams.d_model)
+        table = positions if hparams.positions == "sinusoidal" else timing
+        return x + table(x.shape[1], hparams.d_model)
 
-    mask = (inputs != 0)[:, None, :]
-    memory = encoder(
-        with_positions(embed(inputs, source), "source"), mask, below(weights, "encoder"), hparams
-    )
+    mask, x = (inputs != 0)[:, None, :], embed(inputs, source)
+    if hparams.target_space:
+        x = x + weights["target_space/vector"]
+    memory = encoder(with_positions(x, "source"), mask, below(weights, "encoder"), hparams)
     shifted = np.concatenate([np.zeros_like(targets[:, :1]), targets[:, :-1]], axis=1)
     x = with_positions(embed(shifted, target), "target")
     bias = 0 if words is None else next_word_scores(inputs, shifted, words, hparams.num_heads)
-    return decoder(x, memory, mask, below(weights, "decoder"), hparams, bias) @ target.T
+    return decoder(x, memory, mask, below(weights, "decoder"), hparams, bias) @ softmax.T

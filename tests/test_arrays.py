@@ -110,6 +110,15 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+def test_what_ends_a_writing_leaves_nothing_half_written(tmp_path, monkeypatch, error):
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=error))
+    with pytest.raises(type(error)) as caught:
+        write_arrays(tmp_path / "a", {"x": np.zeros(3)}, {})
+    assert os.listdir(tmp_path) == []
+    assert getattr(caught.value, "filename", str(tmp_path / "a")) == str(tmp_path / "a")
+
+
 def test_files_may_be_read_by_whom_the_umask_lets(tmp_path):
     (tmp_path / "plain").touch()
     write_arrays(tmp_path / "a", {"x": np.zeros(3)}, {})

@@ -1,9 +1,11 @@
 """Checkpoints: all is in them, resuming is exact, few keep the optimiser, none is half written."""
 
+import errno
 import gc
 import os
 import shutil
 import threading
+from unittest.mock import Mock
 
 import keras
 import numpy as np
@@ -295,6 +297,8 @@ def test_links_and_other_names_are_no_checkpoints(tmp_path):
     (folder / "step-\u0665").mkdir()
     names = [path.name for path in Checkpoints(folder, 2).steps()]
     assert names == ["step-99999999", "step-100000000"]
+    with pytest.raises(UserError, match="step-00000001: a link"):
+        Checkpoints(folder, 2).restore(variables(), {})
     save(folder, 100_000_001, keep=2)
     assert (elsewhere / TRAINING).is_file() and not (folder / "step-99999999").exists()
 
@@ -397,12 +401,37 @@ def test_a_failed_save_is_told_once_and_leaves_nothing(tmp_path, monkeypatch):
     assert [path.name for path in checkpoints.steps()] == ["step-00000001", "step-00000002"]
 
 
+def test_a_run_that_is_taken_away_is_not_begun_anew(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "run" / "checkpoints", 5)
+    checkpoints.save(1, variables(), {}, {})
+    with pytest.raises(FileNotFoundError, match="run/checkpoints"):
+        checkpoints.wait()
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_saved_counts_though_an_old_one_cannot_be_removed(tmp_path, monkeypatch):
+    said, denied = [], PermissionError(errno.EACCES, "Permission denied", "model.safetensors")
+    checkpoints = Checkpoints(tmp_path, 2, said.append)
+    save(tmp_path, 1, 2)
+    monkeypatch.setattr(Checkpoints, "_remove", Mock(side_effect=denied))
+    checkpoints.save(3, variables(3), {"step": tf.Variable(3)}, {})
+    checkpoints.wait()
+    assert checkpoints.steps()[-1].name == "step-00000003"
+    [line] = said
+    assert "step-00000003 is saved, but an old one stays: model.safetensors: Perm" in line
+
+
 def test_the_average_is_of_what_is_whole(tmp_path):
     saved = Saved(tmp_path, 1, 2, 3, 4)
     saved.break_file(3, MODEL, changed)
-    found = Checkpoints(tmp_path, 5, saved.said.append).average(3, tmp_path / "averaged")
+    checkpoints = Checkpoints(tmp_path, 5, saved.said.append)
+    found = checkpoints.average(3, tmp_path / "averaged")
     assert [path.name for path in found] == ["step-00000002", "step-00000004"]
     assert np.all(load_file(tmp_path / "averaged")["kernel"] == 3) and len(saved.said) == 1
+    for step in 2, 4:
+        saved.break_file(step, MODEL, changed)
+    with pytest.raises(UserError, match="damaged"):
+        checkpoints.average(3, tmp_path / "averaged")
 
 
 def test_what_is_removed_in_part_is_no_checkpoint(tmp_path, monkeypatch):

@@ -63,6 +63,17 @@ def wait_for_listener(port):
             return socket.create_connection(("127.0.0.1", port)).close()
 
 
+def ended(process, number):
+    """The exit code of a process that gets a signal, more than once.
+
+    For a moment TensorFlow has it, and one that comes just before a read does not end that read.
+    """
+    for _ in range(60):
+        process.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(1)
+
+
 def test_a_port_in_use_is_named():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -92,15 +103,10 @@ def test_signals_end_the_wait_and_what_comes_after_it(number):
     waiting = start(0, 60, *ports)
     assert waiting.stdout.readline() == "joining\n"
     wait_for_listener(ports[0])
-    for _ in range(30):  # for a moment TensorFlow has it
-        waiting.send_signal(number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            waiting.wait(1)
-    assert waiting.returncode == -number
+    assert ended(waiting, number) == -number
     joined = [start(index, 60, *ports) for index in range(2)]
     for process in joined:
         assert [process.stdout.readline() for _ in range(2)] == ["joining\n", "2\n"]
-    joined[1].send_signal(number)
-    assert joined[1].wait(30) != 0
+    assert ended(joined[1], number) in (-number, 130)
     joined[0].kill()
     joined[0].wait()

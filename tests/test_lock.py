@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 
@@ -49,6 +50,8 @@ def test_an_empty_folder_goes_with_the_lock(tmp_path):
     with locked(tmp_path / "a" / "run"):
         assert (tmp_path / "a" / "run").is_dir()
     assert not (tmp_path / "a" / "run").exists()
+    with locked(tmp_path / "run"):
+        shutil.rmtree(tmp_path / "run")
 
 
 def test_where_the_file_system_keeps_no_locks(tmp_path, monkeypatch):

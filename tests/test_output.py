@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, and what is no regular file."""
 
+import errno
 import gzip
 import os
 import resource
@@ -21,6 +22,13 @@ def test_a_file_gets_its_name_when_it_is_whole_and_keeps_its_mode(tmp_path):
         assert file.read_text() == "before"
     assert file.read_text(encoding="utf-8") == "naïve\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o640 and os.listdir(tmp_path) == ["out"]
+
+
+def test_an_error_names_the_file(tmp_path):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError) as caught, replacing(tmp_path / "a"):
+        raise full
+    assert caught.value.filename == str(tmp_path / "a") and list(tmp_path.iterdir()) == []
 
 
 def test_links_stay_links(tmp_path):

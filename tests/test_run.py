@@ -19,6 +19,11 @@ def run(tmp_path):
     return untrained_translator(tmp_path / "run")
 
 
+def trained_further(run):
+    """As if it had a checkpoint."""
+    (run.path / "checkpoints" / "step-00000001").mkdir(parents=True)
+
+
 def rewrite(run, **fields):
     """Changes fields of run.json; None takes one out."""
     file = run.path / "run.json"
@@ -104,7 +109,17 @@ def test_what_may_lie_where_a_run_begins(run, tmp_path):
         shutil.rmtree(new.path)
 
 
+def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew(run):
+    with pytest.raises(t2t_lite.UserError) as error:
+        run.check_resumable()
+    assert "no checkpoint is left" in str(error.value)
+    assert f"--init_from={run.path} begins with these" in str(error.value)
+    run.averaged.unlink()  # killed before its first checkpoint
+    run.check_resumable()
+
+
 def test_another_run_is_not_resumed(run):
+    trained_further(run)
     run.check_resumable()
     longer = run.hparams.replace(train_steps=7, eval_steps=3)
     Run(run.path, run.problem, run.hparams_set, longer, run.seed).check_resumable()
@@ -143,6 +158,7 @@ def test_resuming_with_code_that_was_edited_makes_it_that_of_the_run(run, tmp_pa
         Run.open(run.path)
     said = []
     resumed = Run(*fields)
+    trained_further(run)
     resumed.check_resumable(said.append)
     assert said == [f"{mine} is not as it was when {run.path} was made"]
     resumed.save()

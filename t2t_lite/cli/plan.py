@@ -7,6 +7,7 @@ from t2t_lite.data.buckets import Bucket, bucket_numbers
 from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
 from t2t_lite.devices import choose_xla, make_strategy
 from t2t_lite.errors import UserError
+from t2t_lite.models.size import embedding_symbols
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.run import Run
 from t2t_lite.training.cost import sustained_rate, update_operations
@@ -59,7 +60,7 @@ def dry_run(run: Run, args) -> str:
     replicas = strategy.num_replicas_in_sync
     # Of a typical length; those of the corpus are not known yet.
     bucket = Bucket(h.batch_tokens // _TYPICAL, _TYPICAL, _TYPICAL)
-    symbols = [target_size] if shared else [source_size, target_size]
+    symbols = embedding_symbols(h, source_size, target_size, shared)
     memory = TrainingMemory(h, symbols, args.precision, len(strategy.extended.worker_devices))
     if args.micro_batch_tokens:
         micro_batches = fewest([bucket], replicas, args.micro_batch_tokens)

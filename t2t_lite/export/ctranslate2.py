@@ -242,11 +242,12 @@ class TransformerConverter(Converter):
         )
         self._set_config(spec)
         _set_side(spec.encoder, model.encoder, model.source_positions, h.d_model)
+        if model.target_space:  # added to each position, as the positions are
+            spec.encoder.position_encodings.encodings += model.target_space.vector.numpy()
         _set_side(spec.decoder, model.decoder, model.target_positions, h.d_model)
         spec.encoder.embeddings[0].weight = model.source_embedding.embeddings.numpy()
-        spec.decoder.embeddings.weight = spec.decoder.projection.weight = (
-            model.target_embedding.embeddings.numpy()
-        )
+        spec.decoder.embeddings.weight = model.target_embedding.embeddings.numpy()
+        spec.decoder.projection.weight = model.softmax.embeddings.numpy()
         spec.decoder.start_from_zero_embedding = True  # PAD's, whose row is none for the softmax
         return spec
 

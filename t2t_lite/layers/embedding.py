@@ -1,4 +1,4 @@
-"""Embeddings tied to the softmax (section 3.4), and positions (section 3.5)."""
+"""Embeddings, which the softmax may share (section 3.4), and positions (section 3.5)."""
 
 import math
 
@@ -8,8 +8,8 @@ from keras import ops
 from t2t_lite.layers.linear import reshape
 
 
-class TiedEmbedding(keras.Layer):
-    """One matrix E for embeddings, times sqrt(d_model), and for pre-softmax logits (section 3.4).
+class Embedding(keras.Layer):
+    """A matrix E for embeddings, times sqrt(d_model), for pre-softmax logits, or for both (3.4).
 
     The embedding of padding (id 0) is the zero vector: the decoder's shifted input starts from it.
 
@@ -78,11 +78,31 @@ def sinusoids(positions, d_model):
     return interleaved[:, :d_model]
 
 
+def sinusoid_halves(positions, d_model):
+    """tensor2tensor's `get_timing_signal_1d`: sin(pos * t_i) for n = d_model // 2 i's, then cos.
+
+    t_i = 10000^(-i / (n - 1)), where the paper has 10000^(-i / n). The last place of an odd
+    d_model is 0.
+
+    Args:
+        positions: int32 [T].
+        d_model: D.
+
+    Returns:
+        float32 [T, D].
+    """
+    count = d_model // 2
+    rates = ops.exp(ops.arange(count, dtype="float32") * (-math.log(10000.0) / max(1, count - 1)))
+    angles = ops.cast(positions, "float32")[:, None] * rates[None, :]
+    halves = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
+    return ops.pad(halves, [[0, 0], [0, d_model % 2]])
+
+
 class PositionalEncoding(keras.Layer):
     """Adds to each embedding what says where it stands (section 3.5).
 
     Args:
-        kind: "sinusoidal", or "learned" (Table 3, row E).
+        kind: "sinusoidal"; "sinusoidal_halves", as in tensor2tensor; or "learned" (Table 3, row E).
         max_positions: rows of the learned table; a position beyond it reads the last row.
 
     Call arguments:
@@ -113,10 +133,35 @@ class PositionalEncoding(keras.Layer):
             positions = ops.arange(ops.shape(x)[-2])
         if self.kind == "learned":
             encoding = ops.take(self.table, ops.minimum(positions, self.max_positions - 1), axis=0)
-        else:
+        elif self.kind == "sinusoidal":
             encoding = sinusoids(positions, x.shape[-1])
+        else:
+            encoding = sinusoid_halves(positions, x.shape[-1])
         return x + ops.cast(encoding, x.dtype)
 
     def get_config(self):
         """What the constructor takes."""
         return {**super().get_config(), "kind": self.kind, "max_positions": self.max_positions}
+
+
+class TargetSpace(keras.Layer):
+    """Adds one learned vector to every position: tensor2tensor's embedding of what is to be made.
+
+    It chooses among 32 by the kind of the output, which is the same in all of a training.
+
+    Call arguments:
+        x: [..., D].
+
+    Returns:
+        [..., D].
+    """
+
+    def build(self, input_shape):
+        """Makes the vector for inputs [..., D]."""
+        d_model = input_shape[-1]
+        initializer = keras.initializers.RandomNormal(stddev=d_model**-0.5)
+        self.vector = self.add_weight(name="vector", shape=(d_model,), initializer=initializer)
+
+    def call(self, x):
+        """Adds it."""
+        return x + ops.cast(self.vector, x.dtype)

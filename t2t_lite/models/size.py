@@ -5,12 +5,20 @@ from collections.abc import Sequence
 from t2t_lite.config import HParams
 
 
+def embedding_symbols(
+    hparams: HParams, source_size: int, target_size: int, shared: bool
+) -> list[int]:
+    """V of each matrix of embeddings or softmax that a Transformer has; the target's are last."""
+    source = [] if shared and hparams.share_embeddings else [source_size]
+    return source + [target_size] * (1 if hparams.tie_softmax else 2)
+
+
 def parameters(hparams: HParams, symbols: Sequence[int]) -> int:
     """How many numbers the model learns; those of `Transformer.count_params()`.
 
     Args:
         hparams: HParams.
-        symbols: V of each embedding matrix: of source and target, or of both in one.
+        symbols: V of each matrix of embeddings or softmax, of `embedding_symbols`.
     """
     h = hparams
     attention, feed_forward = _attention(h), _feed_forward(h) + h.d_ff + h.d_model
@@ -21,6 +29,8 @@ def parameters(hparams: HParams, symbols: Sequence[int]) -> int:
         total += 2 * norm  # after the last layer of each stack
     if h.positions == "learned":
         total += 2 * h.max_positions * h.d_model
+    if h.target_space:
+        total += h.d_model
     return total + sum(symbols) * h.d_model
 
 

@@ -10,14 +10,14 @@ from t2t_lite.layers import beam_cache
 from t2t_lite.layers.attention import AttentionWeights, padding_mask
 from t2t_lite.layers.decoder import Decoder
 from t2t_lite.layers.dropout import Dropout
-from t2t_lite.layers.embedding import PositionalEncoding, TiedEmbedding
+from t2t_lite.layers.embedding import Embedding, PositionalEncoding, TargetSpace
 from t2t_lite.layers.encoder import Encoder
 from t2t_lite.layers.fields import model_fields
 from t2t_lite.layers.next_word import NextWord
 
 
 class Transformer(keras.Model):
-    """Encoder and decoder over tied embeddings (section 3).
+    """Encoder and decoder over embeddings that the softmax shares (section 3).
 
     All variables exist once the model is constructed. Padding is id 0 on both sides.
 
@@ -27,7 +27,7 @@ class Transformer(keras.Model):
         target_size: V, symbols of the target vocabulary.
         shared: True: one vocabulary, hence one matrix for both embeddings and the softmax
             (section 3.4); False: the target's embedding is tied to the softmax, the source has its
-            own.
+            own. Fields of hparams can take them apart.
         words: for hparams.next_word "given": for each source symbol whether a word begins with it,
             and for each target symbol whether it stands for a word.
 
@@ -49,13 +49,18 @@ class Transformer(keras.Model):
         self.hparams = h = HParams.of(hparams)
         self.source_size, self.target_size, self.shared = source_size, target_size, shared
         policy = self.dtype_policy
-        self.target_embedding = TiedEmbedding(
-            target_size, h.d_model, dtype=policy, name="embedding" if shared else "target_embedding"
-        )
-        self.source_embedding = (
-            self.target_embedding
-            if shared
-            else TiedEmbedding(source_size, h.d_model, dtype=policy, name="source_embedding")
+
+        def embedding(size, name):
+            return Embedding(size, h.d_model, dtype=policy, name=name)
+
+        if shared and h.share_embeddings:
+            self.source_embedding = self.target_embedding = embedding(target_size, "embedding")
+        else:
+            self.target_embedding = embedding(target_size, "target_embedding")
+            self.source_embedding = embedding(source_size, "source_embedding")
+        self.softmax = self.target_embedding if h.tie_softmax else embedding(target_size, "softmax")
+        self.target_space = (
+            TargetSpace(dtype=policy, name="target_space") if h.target_space else None
         )
         self.source_positions = PositionalEncoding(
             h.positions, h.max_positions, dtype=policy, name="source_positions"
@@ -80,18 +85,18 @@ class Transformer(keras.Model):
             return
         shape = (None, None, self.hparams.d_model)
         for part in (
-            self.target_embedding, self.source_embedding,
+            self.target_embedding, self.source_embedding, self.softmax, self.target_space,
             self.source_positions, self.target_positions,
             self.encoder, self.decoder,
         ):  # fmt: skip
-            if not part.built:
+            if part is not None and not part.built:
                 part.build(shape)
         self.built = True
 
     def call(self, inputs, targets, seeds=None):
         """Predicts each target symbol from the inputs and the targets before it."""
         memory = self.encode(inputs, seeds)
-        return self.target_embedding.logits(self._decode(inputs, memory, targets, seeds))
+        return self.softmax.logits(self._decode(inputs, memory, targets, seeds))
 
     def attention(self, inputs, targets):
         """Where the model looks as it predicts the targets, as `call` does.
@@ -104,8 +109,10 @@ class Transformer(keras.Model):
 
     def encode(self, inputs, seeds=None, return_attention=False):
         """Inputs int32 [B, S] -> memory [B, S, D], as `Encoder` returns it."""
-        x = self.source_positions(self.source_embedding(inputs))
-        x = self.embedding_dropout(x, seeds=seeds)
+        x = self.source_embedding(inputs)
+        if self.target_space is not None:
+            x = self.target_space(x)
+        x = self.embedding_dropout(self.source_positions(x), seeds=seeds)
         mask = padding_mask(inputs)
         return self.encoder(x, mask, seeds=seeds, return_attention=return_attention)
 
@@ -177,7 +184,7 @@ class Transformer(keras.Model):
         x, cache["decoder"] = beam_cache.step(
             self.decoder, x, position, memories, mask, penalty, cache["decoder"]
         )
-        return self.target_embedding.logits(x), cache
+        return self.softmax.logits(x), cache
 
     def get_config(self):
         """What the constructor takes."""

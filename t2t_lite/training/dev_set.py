@@ -49,6 +49,8 @@ class DevSet:
         self._translator = Translator(model, vocabularies, run.problem, devices=[device], **options)
         self._log = log
         self.standing = Standing()
+        if not corpus and run.hparams.patience:
+            log(f"warning: no dev set, so patience={run.hparams.patience} will never end it")
         self._pairs = list(corpus.pairs()) if corpus else []
         self._translator.references(self._pairs, corpus and corpus.source)
         shortest_first = sorted(self._pairs[:20], key=lambda pair: len(pair[0]))
@@ -58,9 +60,14 @@ class DevSet:
         return bool(self._pairs)
 
     def is_due(self, step: int) -> bool:
-        """Whether there is an evaluation after so many updates, which was not made yet."""
-        h = self._run.hparams
-        return bool(self) and step % h.eval_steps == 0 and self.standing.step < step < h.train_steps
+        """Whether there is an evaluation after so many updates, which was not made yet.
+
+        Before the first one, of what another run's weights are worth.
+        """
+        h, last = self._run.hparams, self.standing
+        if step == 0:
+            return bool(self and self._run.init_from and last.figure is None)
+        return bool(self) and step % h.eval_steps == 0 and last.step < step < h.train_steps
 
     def evaluate(self, step: int, record: RunLog) -> None:
         """Measures the model as it is; all of the loss, a sample of the outputs."""
@@ -70,11 +77,12 @@ class DevSet:
         self._log(dev_report(f"dev at step {step:,}", dev))
         figure = "loss" if self._run.hparams.best_by == "loss" or not dev.main else dev.main
         value = dev.figures[figure]
-        self.standing = self.standing.after(step, figure, value)
         try:
             self._run.best_weights.add(step, figure, value, self._variables)
         except OSError as error:
             self._log(f"warning: the best weights were not written: {reason(error)}")
+        # Last, for a signal may end it at any place, and then it has not been made.
+        self.standing = self.standing.after(step, figure, value)
 
     def evaluate_whole(self, weights: Path, step: int, record: RunLog) -> None:
         """Measures a file of weights on all pairs, if there are any."""

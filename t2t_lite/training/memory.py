@@ -9,7 +9,7 @@ from pathlib import Path
 from t2t_lite.config import HParams
 from t2t_lite.data.buckets import Bucket
 from t2t_lite.data.tokenizer import Vocabularies
-from t2t_lite.models.size import parameters
+from t2t_lite.models.size import embedding_symbols, parameters
 
 CGROUPS, PROCESS_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _GRAPH = 150 << 20  # bytes of the traced and optimised graph of an update
@@ -41,8 +41,7 @@ class TrainingMemory:
 
     Attributes:
         hparams: HParams.
-        symbols: V of each embedding matrix: of source and target, or of both in one; the target's
-            is the last.
+        symbols: V of each matrix of embeddings or softmax, of `embedding_symbols`.
         precision: a key of POLICIES.
         replicas: those on this machine, of which each has its own weights.
     """
@@ -55,8 +54,8 @@ class TrainingMemory:
     @classmethod
     def of(cls, hparams: HParams, vocabularies: Vocabularies, precision: str, strategy):
         """Of a model with these vocabularies under a tf.distribute.Strategy."""
-        source, target = vocabularies.source.size, vocabularies.target.size
-        symbols = [target] if vocabularies.shared else [source, target]
+        sizes = vocabularies.source.size, vocabularies.target.size
+        symbols = embedding_symbols(hparams, *sizes, vocabularies.shared)
         return cls(hparams, symbols, precision, len(strategy.extended.worker_devices))
 
     def total(self, batches: Iterable[Bucket], micro_batches: int = 1) -> int:

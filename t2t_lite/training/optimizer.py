@@ -12,16 +12,17 @@ def learning_rate(hparams: HParams, step):
 
     rsqrt: learning_rate * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5) (Eq. 3);
     constant: learning_rate after a linear warmup; cosine: the same, then half a cosine down to 0 at
-    train_steps.
+    train_steps. With first_step=0 each update has the rate of the one before, and the first has 0.
 
     Args:
-        hparams: HParams, for schedule, learning_rate, d_model, warmup_steps and train_steps.
+        hparams: HParams, for schedule, learning_rate, d_model, warmup_steps, first_step and
+            train_steps.
         step: float32 scalar tensor or number.
 
     Returns:
         float32 scalar tensor.
     """
-    step = tf.cast(step, tf.float32)
+    step = tf.cast(step, tf.float32) - (1 - hparams.first_step)
     warmup = float(max(1, hparams.warmup_steps))
     if hparams.schedule == "rsqrt":
         return (

@@ -107,7 +107,6 @@ class Trainer:
             self._resume(stored, before or self.hparams)
         elif initial_weights:
             load_arrays(initial_weights, self._variables)
-        self._begins_trained = stored is None and initial_weights is not None
         self._set_devices(strategy, precision, micro_batch_tokens, fitting, devices_may_change)
         self._processors = (len(cluster.workers) if cluster else 1) if on_cpus else replicas
         bounds = {"workers": workers}
@@ -238,7 +237,7 @@ class Trainer:
         started = saved_at = time.monotonic()
         saved, meter, batches = step, Meter(h.train_steps, self._cost), iter(self._batches())
         while True:  # `step` updates are done
-            if self._dev.is_due(step) or self._dev and self._begins_trained and step == 0:
+            if self._dev.is_due(step):
                 self._check()
                 # Told below, to the workers that wait as well.
                 with contextlib.suppress(Stopped), meter.paused(), signals.at_once():
@@ -290,7 +289,7 @@ class Trainer:
                 f"stopped at step {step:,} of {h.train_steps:,}: {standing.figure} has not been "
                 f"better than {standing.best:.4g} in the last {h.patience} evaluations"
             )
-        if minutes is not None and elapsed >= minutes:
+        if minutes is not None and elapsed >= minutes and step:
             return f"stopped at step {step:,} of {h.train_steps:,}, after {minutes:g} minutes"
         return None
 

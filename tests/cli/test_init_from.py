@@ -1,12 +1,15 @@
 """t2t-trainer --init_from: another run's weights tuned to other data, from flags to figures."""
 
 import json
+import os
+import signal
 
 import pytest
 from untrained import SIZES, sentence, untrained_translator
 
 from t2t_lite.cli import eval as eval_command
 from t2t_lite.cli import trainer
+from t2t_lite.translator import Translator
 
 
 @pytest.fixture
@@ -52,6 +55,19 @@ def test_begins_where_the_other_ended_and_resumes(call, refusal, trained, flags,
     for other, value in ([], "None"), ([f"--init_from={tmp_path}"], tmp_path):
         message = refusal(trainer, *flags, "--set=train_steps=8", *other)
         assert f"holds another run: init_from: {trained.path} -> {value};" in message
+
+
+def test_it_is_measured_before_the_first_update_whatever_comes_between(
+    call, trained, flags, tmp_path, monkeypatch
+):
+    flags = [*flags, f"--init_from={trained.path}", "--train_minutes=0.00001"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Translator, "evaluate", lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM))
+        code, _, err = call(trainer, *flags)
+    assert code == 128 + signal.SIGTERM and "saved step 0 of" in err, err
+    code, _, err = call(trainer, *flags)  # one update at least
+    assert code == 0 and "dev at step 0" in err and "stopped at step 1 of" in err, err
+    assert (tmp_path / "tuned/best/step-00000000.safetensors").is_file()
 
 
 def test_what_does_not_fit_is_one_line_and_writes_nothing(call, refusal, trained, flags, tmp_path):

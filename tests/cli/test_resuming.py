@@ -119,6 +119,21 @@ def test_a_signal_during_an_evaluation_saves_and_the_evaluation_is_made_up_for(
     assert [entry["step"] for entry in log_of(run, "dev")] == [4]
 
 
+def test_a_signal_while_the_best_weights_are_written_loses_none(call, flags, tmp_path, monkeypatch):
+    run, add = tmp_path / "run", checkpoints.BestWeights.add
+
+    def interrupted(*args):
+        os.kill(os.getpid(), signal.SIGTERM)
+        add(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints.BestWeights, "add", interrupted)
+        code, _, err = call(trainer, *flags, f"--output_dir={run}", "--set=train_steps=6")
+    assert code == 128 + signal.SIGTERM and not list(run.glob("best/*")), err
+    code, _, err = call(trainer, *flags, f"--output_dir={run}", "--set=train_steps=6")
+    assert code == 0 and (run / "best/step-00000004.safetensors").is_file(), err
+
+
 def test_minutes_and_patience_end_it_with_exit_code_0(call, flags, tmp_path):
     run = tmp_path / "run"
     flags = [*flags, f"--output_dir={run}", "--set=eval_steps=2", "--set=patience=1"]
@@ -133,6 +148,13 @@ def test_minutes_and_patience_end_it_with_exit_code_0(call, flags, tmp_path):
     assert len(list((run / "best").iterdir())) == 2
     code, _, err = call(trainer, *flags, "--set=patience=3")
     assert code == 0 and "trained 8 steps" in err, err
+
+
+def test_patience_without_a_dev_set_is_said(call, flags, tmp_path):
+    dev = flags.index("--dev")
+    flags = [*flags[:dev], *flags[dev + 3 :], f"--output_dir={tmp_path}/run"]
+    code, _, err = call(trainer, *flags, "--set=patience=3", "--set=train_steps=1")
+    assert code == 0 and "warning: no dev set, so patience=3 will never end it" in err, err
 
 
 def test_what_is_not_finite_stops_it_before_anything_is_saved(call, flags, tmp_path):

@@ -58,10 +58,11 @@ def make_run(path, vocabularies, **sizes):
     ]
 
     def make_sure(model):
-        embeddings = model.target_embedding.embeddings.numpy()
-        embeddings[never] = embeddings[:, -2:] = 0
-        embeddings[EOS, -2], embeddings[never, -1] = 4, -3
-        model.target_embedding.embeddings.assign(embeddings)
+        for layer in model.target_embedding, model.softmax:
+            embeddings = layer.embeddings.numpy()
+            embeddings[never] = embeddings[:, -2:] = 0
+            embeddings[EOS, -2], embeddings[never, -1] = 4, -3
+            layer.embeddings.assign(embeddings)
         last = model.decoder.final_norm or model.decoder.layers[-1].feed_forward_residual.layer_norm
         last.beta.assign([0] * 15 + [9])
         if model.hparams.positions == "learned":
@@ -157,6 +158,7 @@ def test_quantized(run, folder, tmp_path, quantization):
             norm="post", positions="learned", max_positions=4
         ),  # positions beyond them read the last
         dict(num_heads=1, d_k=7, d_v=4, num_encoder_layers=2, num_decoder_layers=1),
+        dict(norm="pre", positions="sinusoidal_halves", tie_softmax=False, target_space=True),
     ],
 )
 def test_all_that_a_set_can_say(vocabulary, tmp_path, sizes):

@@ -6,14 +6,14 @@ import pytest
 import tensorflow as tf
 from layer_checks import randomise, weights
 
-from t2t_lite.layers.embedding import PositionalEncoding, TiedEmbedding, sinusoids
+from t2t_lite.layers.embedding import Embedding, PositionalEncoding, sinusoid_halves, sinusoids
 
 V, D = 11, 6
 IDS = np.array([[3, 10, 1, 0], [4, 1, 0, 0]], np.int32)
 
 
 def embedding(**kwargs):
-    layer = TiedEmbedding(V, D, **kwargs)
+    layer = Embedding(V, D, **kwargs)
     layer.build()
     return randomise(layer)
 
@@ -50,7 +50,7 @@ def test_logits_are_products_with_the_same_matrix():
 
 
 def test_initial_vectors_have_unit_variance():
-    layer = TiedEmbedding(200, 64)
+    layer = Embedding(200, 64)
     layer.build()
     assert np.std(layer(np.arange(1, 200))) == pytest.approx(1, abs=0.05)
 
@@ -70,7 +70,24 @@ def test_sinusoids_of_the_paper_by_hand():
     )
 
 
-@pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
+def test_halves_are_tensor2tensors(shared):
+    """Its `get_timing_signal_1d`, of even and odd widths, from any start."""
+    folder = shared / "oracle"
+    stored = {
+        (64, 512, 0): np.load(folder / "timing_signal.npy")[0],
+        **{
+            tuple(map(int, name.split("_"))): signal.reshape(-1, signal.shape[-1])
+            for name, signal in np.load(folder / "timing_signal_small.npz").items()
+        },
+    }
+    rows = np.load(folder / "timing_signal_rows.npz")
+    np.testing.assert_allclose(sinusoid_halves(rows["rows"], 512), rows["values"], atol=3e-4)
+    for (length, d_model, start), signal in stored.items():
+        ours = sinusoid_halves(np.arange(start, start + length), d_model)
+        np.testing.assert_allclose(ours, signal, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["sinusoidal", "sinusoidal_halves", "learned"])
 def test_one_position_equals_its_place_in_the_whole(kind):
     layer = encoding(kind, max_positions=9)
     x = np.random.default_rng(3).normal(size=(2, 9, D)).astype(np.float32)

@@ -8,7 +8,7 @@ from t2t_lite.config import HParams
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.decoder import Decoder, DecoderLayer
 from t2t_lite.layers.dropout import Dropout
-from t2t_lite.layers.embedding import PositionalEncoding, TiedEmbedding
+from t2t_lite.layers.embedding import Embedding, PositionalEncoding
 from t2t_lite.layers.encoder import Encoder, EncoderLayer
 from t2t_lite.layers.feed_forward import PositionwiseFeedForward
 from t2t_lite.layers.linear import Linear
@@ -86,13 +86,13 @@ OTHERS = {
         {"products": False},
     ),
     "embedding": (
-        made(TiedEmbedding, 11, D),
+        made(Embedding, 11, D),
         lambda layer: layer(IDS),
         [(B, S, D)],
         {"drops": False, "products": False},
     ),
     "logits": (
-        made(TiedEmbedding, 11, D),
+        made(Embedding, 11, D),
         lambda layer: layer.logits(X.astype(layer.compute_dtype)),
         [(B, T, 11)],
         {"drops": False, "half_type": "float32"},

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.models.size import multiply_adds, parameters
+from t2t_lite.models.size import embedding_symbols, multiply_adds, parameters
 from t2t_lite.models.transformer import Transformer
 
 SMALL = HParams(
@@ -18,20 +18,27 @@ KINDS = {
     "post": (SMALL, [11]),
     "pre": (SMALL.replace(norm="pre"), [13, 11]),
     "learned": (SMALL.replace(positions="learned"), [11]),
+    "tensor2tensor": (
+        SMALL.replace(tie_softmax=False, share_embeddings=False, target_space=True),
+        [11, 11, 11],
+    ),
+    "softmax of its own": (SMALL.replace(tie_softmax=False), [11, 11]),
 }
 
 
-def unfilled(hparams, symbols):
+def unfilled(hparams, *sizes):
     """A model without its weights, as big's would take 0.9 GB."""
     with keras.StatelessScope(initialize_variables=False):
-        model = Transformer(hparams, symbols[0], symbols[-1], shared=len(symbols) == 1)
+        model = Transformer(hparams, *sizes)
     keras.utils.clear_session()  # forgets the variables that wait for their values
     return model
 
 
 @pytest.mark.parametrize("hparams, symbols", KINDS.values(), ids=KINDS)
 def test_parameters_are_keras(hparams, symbols):
-    assert parameters(hparams, symbols) == unfilled(hparams, symbols).count_params()
+    sizes = symbols[0], symbols[-1], len(set(symbols)) == 1
+    assert embedding_symbols(hparams, *sizes) == symbols
+    assert parameters(hparams, symbols) == unfilled(hparams, *sizes).count_params()
 
 
 def test_parameters_by_hand():

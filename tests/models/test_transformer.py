@@ -32,6 +32,20 @@ KINDS = {
     "learned positions": (LEARNED, 11, 11, True),
     "pre, separate, learned": (PRE.replace(positions="learned"), 10, 11, False),
     "next word given": (POST.replace(next_word="given"), 13, 11, False, WORDS),
+    "tensor2tensor": (
+        PRE.replace(
+            d_model=7,
+            positions="sinusoidal_halves",
+            tie_softmax=False,
+            share_embeddings=False,
+            target_space=True,
+        ),
+        11,
+        11,
+        True,
+    ),
+    "softmax of its own": (POST.replace(tie_softmax=False), 11, 11, True),
+    "source of its own": (POST.replace(share_embeddings=False), 11, 11, True),
 }
 
 INPUTS = np.array([[5, 7, 4, 9, 1], [8, 1, 0, 0, 0]], np.int32)
@@ -208,17 +222,20 @@ def test_each_variable_has_its_own_path(model):
 
 def test_embeddings_are_one_matrix_only_where_vocabularies_are_shared(model, kind):
     _, source_size, target_size, shared, *_ = kind
+    h = model.hparams
     embeddings = {
-        v.path.partition("/")[2]: v.shape for v in model.variables if v.path.endswith("embeddings")
+        v.path.split("/")[1]: v.shape for v in model.variables if v.path.endswith("embeddings")
     }
-    assert embeddings == (
-        {"embedding/embeddings": (target_size, model.hparams.d_model)}
-        if shared
-        else {
-            "source_embedding/embeddings": (source_size, model.hparams.d_model),
-            "target_embedding/embeddings": (target_size, model.hparams.d_model),
+    if shared and h.share_embeddings:
+        expected = {"embedding": (target_size, h.d_model)}
+    else:
+        expected = {
+            "source_embedding": (source_size, h.d_model),
+            "target_embedding": (target_size, h.d_model),
         }
-    )
+    if not h.tie_softmax:
+        expected["softmax"] = (target_size, h.d_model)
+    assert embeddings == expected
 
 
 def test_configuration(model):

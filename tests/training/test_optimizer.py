@@ -39,6 +39,15 @@ def test_rsqrt_is_tensor2tensors(shared, name, factor, warmup):
     np.testing.assert_allclose(rates, stored["sets"][name]["lr"], rtol=2e-6)
 
 
+def test_the_schedule_of_later_sets_counts_from_0(shared):
+    """tensor2tensor's v3 sets: the first update has rate 0."""
+    stored = json.loads((shared / "oracle" / "lr.json").read_text())
+    rates = stored["sets"]["transformer_base_v3"]["lr"]
+    hparams = HParams(learning_rate=2.0, warmup_steps=8000, first_step=0)
+    for step, rate in zip(stored["steps"], rates):
+        assert float(learning_rate(hparams, step + 1)) == pytest.approx(rate, rel=1e-6, abs=1e-12)
+
+
 def test_constant():
     hparams = BASE.replace(schedule="constant", learning_rate=1e-3, warmup_steps=4)
     expected = np.array([0.25, 0.5, 0.75, 1, 1, 1]) * 1e-3
