@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t_lite.arrays import load_arrays, model_variables
-from t2t_lite.attention import Attention
+from t2t_lite.attention import Attention, check_size
 from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.decoding.batches import BatchedSearch
 from t2t_lite.decoding.hypotheses import length_penalty
@@ -152,12 +152,8 @@ class Translator:
         source, target = self.problem.example(source, _line(target, "target"))
         [inputs] = self.vocabularies.source.encode_lines([source])
         [targets] = self.vocabularies.target.encode_lines([target])
-        for name, ids in ("source", inputs), ("target", targets):
-            if len(ids) > self.model.longest:
-                raise UserError(
-                    f"{name}: {len(ids):,} sub-words, the end included; expected at most "
-                    f"{self.model.longest:,}"
-                )
+        models = self.model.members if isinstance(self.model, Ensemble) else [self.model]
+        check_size((model.hparams.to_dict() for model in models), len(inputs), len(targets))
         weights = self.model.attention(np.array([inputs], np.int32), np.array([targets], np.int32))
         encoder, decoder, cross = map(_stacked, weights)
         return Attention(

@@ -9,7 +9,7 @@ import tensorflow_text  # noqa: F401 - registers SentencePiece's operations
 from google.protobuf.json_format import MessageToDict
 from tensorflow.core.protobuf import saved_model_pb2
 
-from t2t_lite.attention import Attention
+from t2t_lite.attention import Attention, check_size
 from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
@@ -76,8 +76,12 @@ class ServedModel:
     @property
     def heads(self) -> int:
         """H of an attention of the model, of an ensemble's members together."""
-        members = self.metadata, *self.metadata.get("ensemble", ())
-        return sum(member["hparams"]["num_heads"] for member in members)
+        return sum(member["hparams"]["num_heads"] for member in self._members)
+
+    @property
+    def _members(self) -> list[dict]:
+        """What the metadata say of each model."""
+        return [self.metadata, *self.metadata.get("ensemble", ())]
 
     def warm_up(self) -> None:
         """Makes a first call, which takes longer than those after it."""
@@ -128,6 +132,10 @@ class ServedModel:
                 f"{self.folder}: no signature attention_heads; expected an export of this t2t_lite"
             )
         target = self.problem.target_text(target) if target.strip() else target
+        lines = self.problem.input_text(text), target
+        sides = self.vocabularies.source, self.vocabularies.target
+        source, written = (len(side.encode_lines([line])[0]) for side, line in zip(sides, lines))
+        check_size((member["hparams"] for member in self._members), source, written)
         [found] = self("attention_heads", [{"text": text, "target": target}])
         pieces = found["target_pieces"]
         return Attention(

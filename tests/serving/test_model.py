@@ -35,3 +35,9 @@ def test_an_earlier_export_has_no_such_attention(translator):
     earlier.signatures = {"attention": {}}
     with pytest.raises(UserError, match="/1: no signature attention_heads; expected an export of"):
         earlier.attention("a slow train", "far roofs")
+
+
+def test_an_attention_that_is_too_large(translator, monkeypatch):
+    monkeypatch.setattr("t2t_lite.attention.MOST", 100)
+    with pytest.raises(UserError, match="weights; expected at most 100"):
+        translator[1].attention("a slow train " * 5, "far roofs")
