@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import tensorflow as tf
 
 from t2t_lite.arrays import load_arrays, model_variables
 from t2t_lite.attention import Attention, check_size
@@ -79,6 +80,8 @@ class Translator:
         self.weights = list(weights)
         self._search = BatchedSearch(model, vocabularies, problem, workers=workers, **options)
         self._perplexity = Perplexity(model, vocabularies, score_tokens, workers)
+        ids = tf.TensorSpec([None, None], tf.int32)
+        self._attention = tf.function(model.attention, [ids, ids], autograph=False)
 
     def take(self, weights: Path) -> None:
         """Takes other weights of the same Transformer; what is compiled stays.
@@ -154,8 +157,7 @@ class Translator:
         [targets] = self.vocabularies.target.encode_lines([target])
         models = self.model.members if isinstance(self.model, Ensemble) else [self.model]
         check_size((model.hparams.to_dict() for model in models), len(inputs), len(targets))
-        weights = self.model.attention(np.array([inputs], np.int32), np.array([targets], np.int32))
-        encoder, decoder, cross = map(_stacked, weights)
+        encoder, decoder, cross = map(_stacked, self._attention([inputs], [targets]))
         return Attention(
             cross,
             self.vocabularies.source.pieces(inputs),

@@ -72,6 +72,11 @@ def test_attention_of_its_own_translation(translator):
     np.testing.assert_array_equal(own.weights, given.weights)
 
 
+def test_attention_of_nothing_says_nothing(translator, recwarn):
+    assert translator.attention("", "").weights.shape[2:] == (1, 1)  # of </s> alone
+    assert not recwarn.list
+
+
 def test_an_attention_that_is_too_large(translator, monkeypatch):
     monkeypatch.setattr("t2t_lite.attention.MOST", 3000)
     assert translator.attention("many", "text").weights.size < 3000
