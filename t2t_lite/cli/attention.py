@@ -78,10 +78,11 @@ def show() -> None:
         target = model.translate(text) if target is None else target
         attention = model.attention(text, target)
         choice = _choice(attention.kinds(), args)
-        arguments.log(f"{model.about}\noutput      {target}")
         facts = [("Input", text), ("Output", target), ("Model", model.name)]
-        for format, output in outputs.items():
-            output.write_bytes(_content(format, attention, choice, facts))
+        contents = [_content(format, attention, choice, facts) for format in outputs]
+        arguments.log(f"{model.about}\noutput      {target}")
+        for output, content in zip(outputs.values(), contents):
+            output.write_bytes(content)
     for file in files.values():
         if file != "-":
             print(file)

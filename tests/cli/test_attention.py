@@ -118,6 +118,14 @@ def test_two_lines_are_refused(refusal, run, tmp_path, monkeypatch):
     assert "--text: a line ends at character 2" in refusal(attention, *common, "--text", "a\nb")
 
 
+def test_what_no_page_holds_leaves_no_file(refusal, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("t2t_lite.visualization.page.MOST", 10)
+    common = "--output_dir", run.path, "--text", LINE, "--target", "text"
+    message = refusal(attention, *common).splitlines()[-1]
+    assert "a page holds at most 10" in message and list(tmp_path.iterdir()) == []
+
+
 def test_without_matplotlib(refusal, run, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     message = refusal(attention, "--output_dir", run.path, "--text", LINE, "--png", "a.png")
