@@ -1,10 +1,12 @@
 """Attention: where a model looked while it read a source and wrote a target, in three kinds."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from t2t_lite.errors import UserError
 
 # The three uses of attention (section 3.2.3), as they are called on the command line and shown.
 TITLES = {
@@ -13,6 +15,7 @@ TITLES = {
     "cross": "Decoder-encoder attention",
 }
 
+MOST = 1 << 28  # weights of an attention: 1 GiB
 _WORD = "\u2581"  # SentencePiece's mark of a word's beginning
 _SPECIAL = "<pad>", "</s>"
 
@@ -70,6 +73,26 @@ class Attention:
             "cross": Kind(self.weights, self.target_pieces, self.source_pieces),
         }
         return {name: kind for name, kind in kinds.items() if len(kind.weights)}
+
+
+def check_size(models: Iterable[dict], source: int, target: int) -> None:
+    """Raises UserError where a source and a target of so many sub-words are too long together.
+
+    models: hparams of each member, as dicts.
+    """
+    weights = sum(
+        hparams["num_heads"]
+        * (
+            hparams["num_encoder_layers"] * source**2
+            + hparams["num_decoder_layers"] * (target**2 + source * target)
+        )
+        for hparams in models
+    )
+    if weights > MOST:
+        raise UserError(
+            f"the attention of {source:,} sub-words of input and {target:,} of output has "
+            f"{weights:,} weights; expected at most {MOST:,}"
+        )
 
 
 def labels(pieces: Sequence[str]) -> list[str]:

@@ -5,8 +5,10 @@ import contextlib
 import difflib
 import os
 import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
+from t2t_lite import registry
 from t2t_lite.attention import TITLES, Attention, Kind
 from t2t_lite.cli import arguments
 from t2t_lite.errors import UserError
@@ -39,7 +41,9 @@ def parser() -> arguments.Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    arguments.add_runs(parser)
+    arguments.add_runs(parser, required=False)
+    help = "an export of t2t-exporter, DIR or DIR/<version>, instead of a run"
+    add("--export_dir", metavar="DIR", help=help)
     add("--text", required=True, help="what the model reads, one line")
     help = "the output that it is made to write (default: its own translation)"
     add("--target", metavar="TEXT", help=help)
@@ -65,29 +69,66 @@ def show() -> None:
     args = parser().parse_args()
     text = one_line(args.text, "--text")
     target = args.target and one_line(args.target, "--target")
+    if (args.output_dir is None) == (args.export_dir is None):
+        raise UserError("expected either --output_dir RUN or --export_dir DIR")
     files = _files(args)
-    from t2t_lite.runs import Runs
-
-    runs = Runs.open(args.output_dir, args.usr_dir, arguments.log)
     with contextlib.ExitStack() as stack:
         outputs = {format: stack.enter_context(writing(file)) for format, file in files.items()}
-        start_tensorflow()
-        from t2t_lite.weights import described
-
-        translator = runs.translator()
-        if target is None:
-            [[best]] = translator.translate([text])
-            target = best.text
-        attention = translator.attention(text, target)
+        model = _export(args) if args.export_dir else _runs(args)
+        target = model.translate(text) if target is None else target
+        attention = model.attention(text, target)
         choice = _choice(attention.kinds(), args)
-        arguments.log(f"{described(translator.weights)}\noutput      {target}")
-        weights = ", ".join(map(str, translator.weights))
-        facts = [("Input", text), ("Output", target), ("Weights", weights)]
-        for format, output in outputs.items():
-            output.write_bytes(_content(format, attention, choice, facts))
+        facts = [("Input", text), ("Output", target), ("Model", model.name)]
+        contents = [_content(format, attention, choice, facts) for format in outputs]
+        arguments.log(f"{model.about}\noutput      {target}")
+        for output, content in zip(outputs.values(), contents):
+            output.write_bytes(content)
     for file in files.values():
         if file != "-":
             print(file)
+
+
+class _Model(NamedTuple):
+    """What the command needs of a model, run or export."""
+
+    translate: Callable[[str], str]
+    attention: Callable[[str, str], Attention]
+    name: str
+    about: str
+
+
+def _runs(args) -> _Model:
+    from t2t_lite.runs import Runs
+
+    runs = Runs.open(args.output_dir, args.usr_dir, arguments.log)
+    start_tensorflow()
+    from t2t_lite.weights import described
+
+    translator = runs.translator()
+    return _Model(
+        lambda text: translator.translate([text])[0][0].text,
+        translator.attention,
+        ", ".join(map(str, translator.weights)),
+        described(translator.weights),
+    )
+
+
+def _export(args) -> _Model:
+    start_tensorflow()
+    from t2t_lite.serving.model import ServedModel
+    from t2t_lite.serving.versions import Versions
+
+    registry.load_plugins(args.usr_dir)
+    versions = Versions(
+        args.export_dir, lambda folder: ServedModel(folder, "", args.usr_dir), arguments.log
+    )
+    model = versions.newest()
+    return _Model(
+        lambda text: model("serving_default", [{"text": text}])[0]["text"],
+        model.attention,
+        str(model.folder),
+        f"export      {model.folder}",
+    )
 
 
 def _files(args) -> dict[str, str]:
