@@ -21,6 +21,7 @@ from safetensors.numpy import save_file
 
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
+from t2t_lite.models.size import parameters
 from t2t_lite.output import naming
 
 if TYPE_CHECKING:  # commands look for weights before they start TensorFlow, as `runtime` does
@@ -120,10 +121,7 @@ def check_size(path: Path, h: HParams) -> None:
 
     So that no model is made of sizes that no memory can hold.
     """
-    layer = 2 * h.d_model * (h.num_heads * (h.d_k + h.d_v) + h.d_ff)
-    weights = (h.num_encoder_layers + h.num_decoder_layers) * layer
-    if h.positions == "learned":
-        weights += h.max_positions * h.d_model
+    weights = parameters(h, symbols=())
     if path.is_file() and (size := path.stat().st_size) < weights:
         raise UserError(
             f"{path}: not this model's checkpoint; {size:,} bytes cannot be the model's "

@@ -9,6 +9,7 @@ from t2t_lite.errors import UserError, unknown
 from t2t_lite.options import Option, options, parse
 
 Precision = Literal["float32", "bfloat16", "float16"]  # of a model in training or in use
+LayerType = Literal["self_attention", "restricted_self_attention", "recurrent", "convolution"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 
 _FRACTIONS = (
@@ -35,6 +36,9 @@ class HParams:
     num_heads: int = 8  # h, parallel attention heads (section 3.2.2)
     d_k: int = 64  # width of a head's queries and keys (section 3.2.2)
     d_v: int = 64  # width of a head's values (section 3.2.2)
+    encoder_layer: LayerType = "self_attention"  # layers of the encoder (section 4, Table 1)
+    neighbourhood: int = 64  # r, positions that one of restricted_self_attention sees (section 4)
+    kernel_size: int = 3  # k, positions that one of a convolution sees (section 4)
     norm: Literal["post", "pre"] = "post"  # LayerNorm(x + Sublayer(x)); x + Sublayer(LayerNorm(x))
     # sinusoidal_halves: first the sines, then the cosines, as tensor2tensor has them.
     positions: Literal["sinusoidal", "sinusoidal_halves", "learned"] = "sinusoidal"  # section 3.5

@@ -18,7 +18,7 @@ from t2t_lite.run import Run, hparams_of, read_record
 # Another value of these is another model, whose weights would not fit or mean something else.
 _SIZES = (
     "num_encoder_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v",
-    "norm", "positions", "share_embeddings", "tie_softmax", "target_space",
+    "encoder_layer", "norm", "positions", "share_embeddings", "tie_softmax", "target_space",
 )  # fmt: skip
 _SAMPLE = 1_000  # pairs that are searched for symbols which the vocabularies lack
 
@@ -60,7 +60,11 @@ class Origin:
 
     def check(self, run: Run) -> None:
         """Raises UserError where a new run cannot begin with this one."""
-        sizes = [*_SIZES, *(["max_positions"] if run.hparams.positions == "learned" else [])]
+        sizes = list(_SIZES)
+        if run.hparams.positions == "learned":
+            sizes.append("max_positions")
+        if run.hparams.encoder_layer == "convolution":
+            sizes.append("kernel_size")
         wrong = self._differences(run.hparams, sizes)
         if wrong:
             raise UserError(

@@ -8,7 +8,7 @@ import tensorflow as tf
 from t2t_lite.arrays import arrays, load_arrays, model_variables, write_arrays
 from t2t_lite.layers.dropout import DropoutSeeds
 
-_PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "_FusedMatMul")
+_PRODUCTS = "MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum _FusedMatMul Conv2D".split()
 
 
 def randomise(layer, seed=1):

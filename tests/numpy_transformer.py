@@ -80,14 +80,73 @@ def timing(length, d_model):
     return table
 
 
+def neighbours(length, size):
+    """Bool [S, S]: the `size` positions centred on each one, of an even size the further behind."""
+    seen = np.zeros((length, length), bool)
+    for position in range(length):
+        first = position - (size - 1) // 2
+        seen[position, max(first, 0) : first + size] = True
+    return seen
+
+
+def convolution(x, mask, weights):
+    """Section 4: a sum over a kernel's places, of what lies inside and is no padding."""
+    kernel, result = weights["convolution/kernel"], np.zeros(x.shape) + weights["convolution/bias"]
+    for row in range(len(x)):
+        for position in range(x.shape[1]):
+            for place, matrix in enumerate(kernel):
+                other = position + place - (len(kernel) - 1) // 2
+                if 0 <= other < x.shape[1] and mask[row, 0, other]:
+                    result[row, position] += x[row, other] @ matrix
+    return result
+
+
+def recurrent(x, mask, weights):
+    """Gated recurrent units (Cho et al., 2014) over what is no padding, in both directions."""
+
+    def sigmoid(y):
+        return 1 / (1 + np.exp(-y))
+
+    def read(line, name):
+        projected = line @ weights[f"{name}_input/kernel"] + weights[f"{name}_input/bias"]
+        u_z, u_r, u_c = np.split(weights[f"{name}/unit/state/kernel"], 3, axis=1)
+        state, states = np.zeros(len(u_z)), []
+        for x_z, x_r, x_c in (np.split(row, 3) for row in projected):
+            z, r = sigmoid(x_z + state @ u_z), sigmoid(x_r + state @ u_r)
+            state = z * state + (1 - z) * np.tanh(x_c + r * (state @ u_c))
+            states.append(state)
+        return np.array(states)
+
+    result = np.zeros(x.shape)
+    for row, length in enumerate(mask[:, 0].sum(axis=1)):
+        line = x[row, :length]
+        if length:
+            directions = read(line, "forward"), read(line[::-1], "backward")[::-1]
+            result[row, :length] = np.concatenate(directions, axis=1)
+    return result
+
+
+def mixing(x, mask, weights, hparams):
+    """The layer type of Table 1 that hparams name."""
+    if hparams.encoder_layer == "convolution":
+        return convolution(x, mask, weights)
+    if hparams.encoder_layer == "recurrent":
+        return recurrent(x, mask, weights)
+    if hparams.encoder_layer == "restricted_self_attention":
+        mask = mask & neighbours(x.shape[1], hparams.neighbourhood)
+    return multi_head_attention(x, x, mask, weights, hparams.num_heads)
+
+
 def encoder_layer(x, mask, weights, hparams):
-    def attend(y):
-        return multi_head_attention(y, y, mask, below(weights, "self_attention"), hparams.num_heads)
+    kind = hparams.encoder_layer
+
+    def mix(y):
+        return mixing(y, mask, below(weights, kind), hparams)
 
     def feed(y):
         return feed_forward(y, below(weights, "feed_forward"))
 
-    x = residual(x, attend, below(weights, "self_attention_residual"), hparams.norm)
+    x = residual(x, mix, below(weights, f"{kind}_residual"), hparams.norm)
     return residual(x, feed, below(weights, "feed_forward_residual"), hparams.norm)
 
 

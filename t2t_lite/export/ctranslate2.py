@@ -77,8 +77,8 @@ def export(
     _check_hparams(run.hparams)
     if run.vocabularies().target.unk is None or run.vocabularies().source.unk is None:
         raise UserError(
-            "CTranslate2 needs a symbol for what is unknown, and tensor2tensor's vocabularies have "
-            "none; use --format=saved_model"
+            "an export for CTranslate2 comes with SentencePiece models, and tensor2tensor's "
+            "vocabularies are none; use --format=saved_model"
         )
     if constrained and grammar_of(run.problem, run.vocabularies()) is not None:
         raise UserError(
@@ -119,6 +119,11 @@ def _only(runs: Runs) -> Run:
 
 def _check_hparams(h: HParams) -> None:
     """Raises UserError where CTranslate2 has no such model."""
+    if h.encoder_layer != "self_attention":
+        raise UserError(
+            f"CTranslate2 knows no encoder_layer={h.encoder_layer}, with which this run was "
+            "trained, but self_attention; use --format=saved_model"
+        )
     if h.d_model % h.num_heads or max(h.d_k, h.d_v) > h.d_model // h.num_heads:
         raise UserError(
             f"CTranslate2 has heads of d_model / num_heads = {h.d_model} / {h.num_heads} "
@@ -276,9 +281,12 @@ def _set_side(spec, side, positions, d_model: int) -> None:
     """The encoder, or the decoder."""
     spec.position_encodings.encodings = positions(tf.zeros([POSITIONS, d_model])).numpy()
     for layer_spec, layer in zip(spec.layer, side.layers):
-        _set_attention(layer_spec.self_attention, layer.self_attention, d_model)
-        _set_norm(layer_spec.self_attention.layer_norm, layer.self_attention_residual.layer_norm)
-        if hasattr(layer_spec, "attention"):
+        decodes = hasattr(layer_spec, "attention")
+        attention = layer.self_attention if decodes else layer.mixing
+        residual = layer.self_attention_residual if decodes else layer.mixing_residual
+        _set_attention(layer_spec.self_attention, attention, d_model)
+        _set_norm(layer_spec.self_attention.layer_norm, residual.layer_norm)
+        if decodes:
             _set_attention(layer_spec.attention, layer.cross_attention, d_model)
             _set_norm(layer_spec.attention.layer_norm, layer.cross_attention_residual.layer_norm)
         _set_linear(layer_spec.ffn.linear_0, layer.feed_forward.inner)

@@ -16,7 +16,8 @@ MASKED = 1e9
 class AttentionWeights(NamedTuple):
     """Where a model looked, by the three uses that it makes of attention (section 3.2.3).
 
-    Each has a tensor for each layer, first to last, float32, whose rows sum to 1.
+    Each has a tensor for each layer, first to last, float32, whose rows sum to 1 but for those of
+    padding, which mean nothing.
 
     Attributes:
         encoder: [B, H, S, S], where each source symbol looked in the source; none of a layer
@@ -157,3 +158,22 @@ class MultiHeadAttention(keras.Layer):
             "d_v": self.d_v,
             "dropout": self.dropout_rate,
         }
+
+
+class SelfAttention(MultiHeadAttention):
+    """Every position sees every other one; the first of the layer types of Table 1: O(n^2 d).
+
+    Call arguments:
+        x: [B, S, D].
+        mask: bool [B, 1, 1, S], `padding_mask`.
+        seeds: DropoutSeeds in training, else None.
+        return_attention: whether to hand on the weights.
+
+    Returns:
+        ([B, S, D], attention weights float32 [B, H, S, S], or None).
+    """
+
+    def call(self, x, mask, seeds=None, return_attention=False):
+        """Attends to x itself."""
+        x, weights = super().call(x, x, mask, seeds=seeds)
+        return x, weights if return_attention else None

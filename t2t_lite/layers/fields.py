@@ -4,6 +4,7 @@ from t2t_lite.config import HParams
 
 _FIELDS = (
     "num_encoder_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v",
+    "encoder_layer", "neighbourhood", "kernel_size",
     "norm", "positions", "max_positions", "next_word",
     "share_embeddings", "tie_softmax", "target_space",
     "dropout", "attention_dropout", "relu_dropout",

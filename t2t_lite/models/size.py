@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from t2t_lite.config import HParams
+from t2t_lite.layers.neighbourhood import Neighbourhood
 
 
 def embedding_symbols(
@@ -21,9 +22,9 @@ def parameters(hparams: HParams, symbols: Sequence[int]) -> int:
         symbols: V of each matrix of embeddings or softmax, of `embedding_symbols`.
     """
     h = hparams
-    attention, feed_forward = _attention(h), _feed_forward(h) + h.d_ff + h.d_model
-    norm = 2 * h.d_model
-    encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+    feed_forward, norm = _feed_forward(h) + h.d_ff + h.d_model, 2 * h.d_model
+    encoder = _mixing(h) + _mixing_biases(h) + feed_forward + 2 * norm
+    decoder = 2 * _attention(h) + feed_forward + 3 * norm
     total = h.num_encoder_layers * encoder + h.num_decoder_layers * decoder
     if h.norm == "pre":
         total += 2 * norm  # after the last layer of each stack
@@ -48,7 +49,7 @@ def multiply_adds(hparams: HParams, target_symbols: int, source: int, target: in
     h = hparams
     projections = _attention(h) // 2  # of queries and outputs, as many as of keys and values
     pair = h.num_heads * (h.d_k + h.d_v)  # scores and their sums, of one position with another
-    encoder = source * (2 * projections + source * pair + _feed_forward(h))
+    encoder = source * (_mixing(h) + _feed_forward(h)) + _scores(h, source) * pair
     decoder = target * (3 * projections + (target + source) * pair + _feed_forward(h))
     memory = source * projections  # its keys and values
     return (
@@ -56,6 +57,37 @@ def multiply_adds(hparams: HParams, target_symbols: int, source: int, target: in
         + h.num_decoder_layers * (decoder + memory)
         + target * h.d_model * target_symbols
     )
+
+
+def _mixing(h: HParams) -> int:
+    """Weights, each of one multiply-add a position, of the encoder's layer type of Table 1."""
+    if h.encoder_layer == "convolution":
+        return h.kernel_size * h.d_model**2
+    if h.encoder_layer == "recurrent":
+        return sum(3 * units * (h.d_model + units) for units in _directions(h))
+    return _attention(h)
+
+
+def _mixing_biases(h: HParams) -> int:
+    if h.encoder_layer == "convolution":
+        return h.d_model
+    if h.encoder_layer == "recurrent":
+        return sum(3 * units for units in _directions(h))
+    return 0
+
+
+def _directions(h: HParams) -> tuple[int, int]:
+    """Recurrent units that read forwards and backwards."""
+    return h.d_model - h.d_model // 2, h.d_model // 2
+
+
+def _scores(h: HParams, length: int) -> int:
+    """Scores of a head of the encoder."""
+    if h.encoder_layer == "self_attention":
+        return length**2
+    if h.encoder_layer == "restricted_self_attention":
+        return Neighbourhood(h.neighbourhood).scores(length)
+    return 0
 
 
 def _attention(h: HParams) -> int:

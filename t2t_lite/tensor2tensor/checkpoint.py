@@ -111,7 +111,7 @@ class Checkpoint:
 
         Raises UserError for variables that are missing, of another shape, or left over.
         """
-        names = {ours: self._names(ours, shape, hparams) for ours, shape in shapes.items()}
+        names = {ours: self.names(ours, shape, hparams) for ours, shape in shapes.items()}
         self._check(names)
         used = {name for theirs in names.values() for name in theirs}
         extra = [
@@ -128,13 +128,13 @@ class Checkpoint:
         self, shapes: Mapping[str, Sequence[int]], hparams: HParams, target_space_id: int
     ) -> dict[str, np.ndarray]:
         """Adam's slots by the names of `Adam.slots`; arguments as `read` takes them."""
-        names = {ours: self._names(ours, shape, hparams) for ours, shape in shapes.items()}
+        names = {ours: self.names(ours, shape, hparams) for ours, shape in shapes.items()}
         found = {}
         for slot, theirs in _SLOTS.items():
             pattern = f"training/{{}}/{theirs}"
             self._check(names, pattern)
             for name, value in self._arrays(names, shapes, target_space_id, pattern):
-                found[f"{slot}/{name}"] = value
+                found[f"{slot}/transformer/{name}"] = value
         return found
 
     def _check(self, names: Mapping[str, list[str]], pattern: str = "{}") -> None:
@@ -163,7 +163,7 @@ class Checkpoint:
                 )
             yield ours, value
 
-    def _names(self, ours: str, shape: Sequence[int], h: HParams) -> list[str]:
+    def names(self, ours: str, shape: Sequence[int], h: HParams) -> list[str]:
         """tensor2tensor's names of one of our variables: several of an embedding, in parts."""
         first, *rest = ours.split("/")
         if rest == ["embeddings"]:

@@ -22,6 +22,7 @@ from t2t_lite.output import replacing
 
 PAD, EOS = 0, 1
 _ESCAPES = set("\\_u;0123456789")
+_NONE = "\\;"  # no escaped text has it
 _NO_CHARACTER = "\u3013"  # what a number stands for that is no character's
 _HIGHEST = 0x10FFFF
 
@@ -44,7 +45,8 @@ class SubwordTextEncoder:
         self._ids, self._longest = ids, max(map(len, ids))
         self._alphabet = _ESCAPES.union(*ids)
         self._spelled = functools.lru_cache(1 << 16)(self._spell)
-        self._texts = tf.constant(self.subwords)
+        self._spellings = ["" if text.startswith(_NONE) else text for text in self.subwords]
+        self._texts = tf.constant(self._spellings)
         table = tf.lookup.KeyValueTensorInitializer(
             tf.constant(list(ids)), tf.constant(list(ids.values()), tf.int64)
         )
@@ -64,7 +66,7 @@ class SubwordTextEncoder:
 
     def padded(self, size: int) -> Self:
         """With entries at the end that no text has, as a vocab_divisor makes them."""
-        return type(self)([*self.subwords, *(f"\\!{i}" for i in range(self.size, size))])
+        return type(self)([*self.subwords, *(f"{_NONE}{i}" for i in range(self.size, size))])
 
     @functools.cached_property
     def _file(self) -> bytes:
@@ -122,7 +124,7 @@ class SubwordTextEncoder:
     def _text(self, row: Sequence[int]) -> str:
         row = [int(i) for i in row]
         row = row[: row.index(EOS)] if EOS in row else row
-        spelled = "".join(self.subwords[i] for i in row if i != PAD).split("_")
+        spelled = "".join(self._spellings[i] for i in row if i != PAD).split("_")
         found = [text for text in map(_unescaped, spelled) if text]
         text = ""
         for before, token in zip(["", *found], found):

@@ -236,6 +236,16 @@ def test_a_grammar_cannot_be_obeyed(vocabulary, tmp_path):
     )
 
 
+def test_layer_types_that_it_does_not_know(run, tmp_path):
+    hparams = run.hparams.replace(encoder_layer="convolution")
+    with pytest.raises(
+        UserError,
+        match="^CTranslate2 knows no encoder_layer=convolution.* use --format=saved_model$",
+    ):
+        ctranslate2.export(dataclasses.replace(run, hparams=hparams), tmp_path / "export")
+    assert not (tmp_path / "export").exists()
+
+
 def test_without_the_package(monkeypatch):
     original = builtins.__import__
 

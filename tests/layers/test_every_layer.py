@@ -16,7 +16,7 @@ from t2t_lite.layers.residual import Residual
 
 POST = HParams(
     num_encoder_layers=2, num_decoder_layers=2, d_model=8, d_ff=12, num_heads=2, d_k=3, d_v=5,
-    dropout=0.2,
+    dropout=0.2, neighbourhood=3, kernel_size=3,
 )  # fmt: skip
 PRE = POST.replace(norm="pre", attention_dropout=0.1, relu_dropout=0.1)
 B, T, S, D = 3, 4, 5, 8
@@ -41,6 +41,14 @@ def encoder(memory):
     return lambda layer, **seeds: layer(memory, PADDING, **seeds)
 
 
+def encoder_layer(memory):
+    return lambda layer, **seeds: layer(memory, PADDING, return_attention=True, **seeds)
+
+
+def first_of_encoder_layer(memory):
+    return lambda layer, **seeds: layer(memory, PADDING, **seeds)[0]
+
+
 def decoder_layer(memory):
     return lambda layer, **seeds: layer(X, memory, CAUSAL, PADDING, **seeds)
 
@@ -60,8 +68,23 @@ def made(kind, *args):
 # How it is made, how called (where there is a memory: a function of it), the outputs' shapes.
 WITH_MEMORY = {
     "attention": (made(MultiHeadAttention, 2, 3, 5, 0.2), attention, [WHOLE, HEADS]),
-    "encoder layer, post": (made(EncoderLayer, POST), encoder, [(B, S, D), (B, 2, S, S)]),
-    "encoder layer, pre": (made(EncoderLayer, PRE), encoder, [(B, S, D), (B, 2, S, S)]),
+    "encoder layer, post": (made(EncoderLayer, POST), encoder_layer, [(B, S, D), (B, 2, S, S)]),
+    "encoder layer, pre": (made(EncoderLayer, PRE), encoder_layer, [(B, S, D), (B, 2, S, S)]),
+    "encoder layer, restricted": (
+        made(EncoderLayer, POST.replace(encoder_layer="restricted_self_attention")),
+        encoder_layer,
+        [(B, S, D), (B, 2, S, S)],
+    ),
+    "encoder layer, recurrent": (
+        made(EncoderLayer, POST.replace(encoder_layer="recurrent")),
+        first_of_encoder_layer,
+        [(B, S, D)],
+    ),
+    "encoder layer, convolution": (
+        made(EncoderLayer, POST.replace(encoder_layer="convolution")),
+        first_of_encoder_layer,
+        [(B, S, D)],
+    ),
     "encoder, post": (made(Encoder, POST), encoder, [(B, S, D)]),
     "encoder, pre": (made(Encoder, PRE), encoder, [(B, S, D)]),
     "decoder layer, post": (made(DecoderLayer, POST), decoder_layer, [WHOLE, (B, 2, T, T), HEADS]),

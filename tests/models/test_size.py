@@ -22,6 +22,9 @@ KINDS = {
         SMALL.replace(tie_softmax=False, share_embeddings=False, target_space=True),
         [11, 11, 11],
     ),
+    "restricted": (SMALL.replace(encoder_layer="restricted_self_attention"), [11]),
+    "recurrent": (SMALL.replace(encoder_layer="recurrent", d_model=9), [11]),
+    "convolution": (SMALL.replace(encoder_layer="convolution", kernel_size=5), [11]),
     "softmax of its own": (SMALL.replace(tie_softmax=False), [11, 11]),
 }
 
@@ -48,21 +51,33 @@ def test_parameters_by_hand():
     assert parameters(HParams(), [37_000]) == 37_000 * 512 + layers == 63_045_632
 
 
-def test_multiply_adds_are_the_graphs():
+@pytest.mark.parametrize("source", [5, 40])
+@pytest.mark.parametrize("kind", ["self_attention", "restricted_self_attention"])
+def test_multiply_adds_are_the_graphs(kind, source):
     """As TensorFlow counts them in the products of the forward pass."""
-    B, S, T, V = 3, 5, 7, 11
-    model = Transformer(SMALL, 13, V, shared=False)
-    graph = (
-        tf.function(model, autograph=False)
-        .get_concrete_function(tf.TensorSpec([B, S], tf.int32), tf.TensorSpec([B, T], tf.int32))
-        .graph
-    )
+    B, T, V = 3, 7, 11
+    h = SMALL.replace(encoder_layer=kind, neighbourhood=6)
+    model = Transformer(h, 13, V, shared=False)
+    shapes = tf.TensorSpec([B, source], tf.int32), tf.TensorSpec([B, T], tf.int32)
+    graph = tf.function(model, autograph=False).get_concrete_function(*shapes).graph
     products = [op for op in graph.get_operations() if "MatMul" in op.type]
     found = sum(
         np.prod(op.outputs[0].shape) * op.inputs[0].shape[-2 if op.get_attr(transposed(op)) else -1]
         for op in products
     )
-    assert products and multiply_adds(SMALL, V, S, T) * B == found
+    assert products and multiply_adds(h, V, source, T) * B == found
+
+
+def test_multiply_adds_of_the_other_layer_types():
+    """In place of attention, by Table 1: k n d^2, and twice 3 (n d d/2 + n d/2 d/2)."""
+    V, S, T, D = 11, 5, 7, SMALL.d_model
+    attention = S * 4 * D * 2 * 4 + S**2 * 2 * 8  # of d_k 3 and d_v 5
+    without = multiply_adds(SMALL, V, S, T) - 2 * attention
+    convolution = SMALL.replace(encoder_layer="convolution", kernel_size=3)
+    assert multiply_adds(convolution, V, S, T) == without + 2 * 3 * S * D * D
+    recurrent = SMALL.replace(encoder_layer="recurrent")
+    expected = 2 * 2 * 3 * (S * D * D // 2 + S * D // 2 * D // 2)
+    assert multiply_adds(recurrent, V, S, T) == without + expected
 
 
 def transposed(op):

@@ -44,6 +44,14 @@ KINDS = {
         11,
         True,
     ),
+    "restricted": (
+        POST.replace(encoder_layer="restricted_self_attention", neighbourhood=7),
+        11,
+        11,
+        True,
+    ),
+    "recurrent": (PRE.replace(encoder_layer="recurrent", d_model=7), 11, 11, True),
+    "convolution": (POST.replace(encoder_layer="convolution", kernel_size=2), 11, 11, True),
     "softmax of its own": (POST.replace(tie_softmax=False), 11, 11, True),
     "source of its own": (POST.replace(share_embeddings=False), 11, 11, True),
 }
@@ -242,7 +250,13 @@ def test_configuration(model):
     np.testing.assert_array_equal(twin(model)(INPUTS, TARGETS), model(INPUTS, TARGETS))
 
 
-@pytest.mark.parametrize("kind", ["post", "pre, separate, learned", "next word given"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("post", "pre, separate, learned", "next word given"),
+        *("restricted", "recurrent", "convolution"),
+    ],
+)
 def test_bfloat16(kind):
     hparams, _, _, *rest = KINDS[kind]
     model = built(*KINDS[kind], dtype="mixed_bfloat16")
@@ -259,13 +273,13 @@ def test_bfloat16(kind):
     assert first_step(INPUTS).dtype == "float32"
 
 
-def test_no_operation_of_xla_alone(post):
+def test_no_operation_of_xla_alone(model):
     """A graph that is exported must run where XLA's operations are not linked in."""
 
     def decode(inputs, position):
-        return post.step(tf.zeros([2, 3], tf.int32), position, *post.start(inputs, 3, 4))
+        return model.step(tf.zeros([2, 3], tf.int32), position, *model.start(inputs, 3, 4))
 
-    for kinds in (operations(decode, INPUTS, tf.constant(1)), operations(post, INPUTS, TARGETS)):
+    for kinds in (operations(decode, INPUTS, tf.constant(1)), operations(model, INPUTS, TARGETS)):
         assert kinds and not [name for name, _ in kinds if name.startswith("Xla")]
 
 

@@ -3,18 +3,14 @@
 import json
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t_lite import registry
-from t2t_lite.arrays import load_arrays, model_variables
-from t2t_lite.checkpoints import TRAINING
+from t2t_lite.arrays import model_variables
 from t2t_lite.data.tokenizer import Vocabularies, load_vocabulary
 from t2t_lite.decoding.search import Search, run_search
-from t2t_lite.errors import UserError
-from t2t_lite.layers.attention import padding_mask
 from t2t_lite.run import Run
 from t2t_lite.tensor2tensor.checkpoint import Checkpoint
 from t2t_lite.tensor2tensor.importing import import_run
@@ -115,3 +111,39 @@ def ended(ids) -> list[int]:
     """Up to the first EOS."""
     ids = ids.tolist()
     return ids[: ids.index(1)] if 1 in ids else [i for i in ids if i]
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_updates_are_tensor2tensors(shared, tmp_path, name):
+    """Gradients, then 20 updates on a batch, from slots of zero and step 0, without dropout."""
+    still = dict(dropout=0.0, attention_dropout=0.0, relu_dropout=0.0)
+    found = imported(shared / "oracle", name, tmp_path / "run", **still)
+    h = found.run.hparams
+    constant = smoothing_constant(0.1, 67)
+    inputs, targets = found.stored("inputs.npy"), found.stored("targets.npy")
+    inputs, targets = (ids.reshape(len(ids), -1) for ids in (inputs, targets))
+    strategy = tf.distribute.get_strategy()
+    step = TrainStep(found.model, h, strategy, seed=1, xla=False)
+    scale, seed = tf.constant(1.0), tf.constant([1, 0])
+    loss, gradients = step.gradients(inputs[None], targets[None], seed, scale)
+    checkpoint = Checkpoint.open(found.folder)
+    variables = model_variables(found.model)
+    stored = dict(np.load(found.folder / "grads_step0.npz"))
+    compared = 0
+    for (ours, variable), gradient in zip(variables.items(), gradients):
+        names = checkpoint.names(ours, variable.shape, h)
+        theirs = np.concatenate([stored.pop(name.replace("/", "|")) for name in names])
+        if ours == "target_space/vector":
+            others = np.delete(theirs, 11, axis=0)
+            theirs = theirs[11]
+            assert not others.any()
+        gradient = gradient.numpy() / float(loss.tokens)
+        assert np.abs(gradient - theirs).max() <= 1e-5 * np.abs(theirs).max(), ours
+        compared += 1
+    assert compared > 60 and stored.keys() <= {"__loss__"}, stored.keys()
+
+    for expected in found.stored("train_steps.json")["steps"]:
+        report = step(inputs, targets)
+        smoothed = float(report.loss.smoothed / report.loss.tokens) - constant
+        assert smoothed == pytest.approx(expected["loss_before_update"], abs=1e-4)
+        assert float(report.learning_rate) == pytest.approx(expected["lr"], rel=1e-6)
