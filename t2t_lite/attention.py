@@ -118,9 +118,10 @@ def words(pieces: Sequence[str]) -> list[str]:
     marked = any(piece.startswith(_WORD) for piece in pieces)
     found, numbers, ended = [], [], True
     for piece in pieces:
-        if ended or piece in _SPECIAL or (marked and piece.startswith(_WORD)):
+        text = piece.removeprefix(_WORD) if marked else piece.removesuffix("_")
+        if ended or text in _SPECIAL or (marked and piece.startswith(_WORD)):
             found.append("")
-        found[-1] += piece.removeprefix(_WORD) if marked else piece.removesuffix("_")
-        ended = piece in _SPECIAL or (not marked and piece.endswith("_"))
+        found[-1] += text
+        ended = text in _SPECIAL or (not marked and piece.endswith("_"))
         numbers.append(len(found) - 1)
     return [found[number] for number in numbers]

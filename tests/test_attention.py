@@ -51,7 +51,7 @@ def test_labels(pieces, shown):
         (["\u2581snow", "flake", "\u2581on", "</s>"], ["snowflake", "snowflake", "on", "</s>"]),
         (["<pad>", "un", "\u2581_", "_"], ["<pad>", "un", "__", "__"]),
         (["snow", "flake_", "on_", "<EOS>"], ["snowflake", "snowflake", "on", "<EOS>"]),
-        (["<pad>", "snow", "flake_"], ["<pad>", "snowflake", "snowflake"]),
+        (["<pad>_", "snow", "flake_"], ["<pad>", "snowflake", "snowflake"]),
     ],
 )
 def test_words(pieces, joined):

@@ -2,7 +2,7 @@
 // attributes; pictures are shown as images, in which nothing runs.
 
 const START = "<pad>"; // what the decoder reads before it has written anything
-const SPECIAL = { [START]: "start", "</s>": "end", "<EOS>": "end" }; // of SentencePiece and of tensor2tensor
+const SPECIAL = new Map([[START, "start"], ["</s>", "end"], ["<EOS>", "end"]]); // of SentencePiece and of tensor2tensor
 const SPACE = "\u2581"; // SentencePiece's mark of a space
 const TOKEN_END = /_$/; // tensor2tensor's mark
 const BLANK = /^\s*$/u;
@@ -236,7 +236,7 @@ function words(pieces) {
   const found = [];
   pieces.forEach((piece, i) => {
     const last = found.at(-1);
-    const end = SPECIAL[piece];
+    const end = SPECIAL.get(texts[i]);
     const follows = marked ? piece.startsWith(SPACE) && last?.text !== "" : i > 0 && TOKEN_END.test(pieces[i - 1]);
     if (!last || end || last.end || follows || UNSPACED.test(piece)) {
       found.push({ text: end ?? joined([texts[i]]), from: i, to: i + 1, end: Boolean(end) });
