@@ -1,10 +1,12 @@
 """Attention: where a model looked while it read a source and wrote a target, in three kinds."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from t2t_lite.errors import UserError
 
 # The three uses of attention (section 3.2.3), as they are called on the command line and shown.
 TITLES = {
@@ -13,8 +15,9 @@ TITLES = {
     "cross": "Decoder-encoder attention",
 }
 
+MOST = 1 << 28  # weights of an attention: 1 GiB
 _WORD = "\u2581"  # SentencePiece's mark of a word's beginning
-_SPECIAL = "<pad>", "</s>"
+_SPECIAL = "<pad>", "</s>", "<EOS>"
 
 
 class Kind(NamedTuple):
@@ -72,6 +75,26 @@ class Attention:
         return {name: kind for name, kind in kinds.items() if len(kind.weights)}
 
 
+def check_size(models: Iterable[dict], source: int, target: int) -> None:
+    """Raises UserError where a source and a target of so many sub-words are too long together.
+
+    models: hparams of each member, as dicts.
+    """
+    weights = sum(
+        hparams["num_heads"]
+        * (
+            hparams["num_encoder_layers"] * source**2
+            + hparams["num_decoder_layers"] * (target**2 + source * target)
+        )
+        for hparams in models
+    )
+    if weights > MOST:
+        raise UserError(
+            f"the attention of {source:,} sub-words of input and {target:,} of output has "
+            f"{weights:,} weights; expected at most {MOST:,}"
+        )
+
+
 def labels(pieces: Sequence[str]) -> list[str]:
     """The pieces as people read them: words as they are, what goes on with one after a raised dot.
 
@@ -85,3 +108,20 @@ def labels(pieces: Sequence[str]) -> list[str]:
         else f"\u00b7{piece}"
         for number, piece in enumerate(pieces)
     ]
+
+
+def words(pieces: Sequence[str]) -> list[str]:
+    """The word that each piece is part of.
+
+    SentencePiece marks where words begin, tensor2tensor's sub-words where they end, by `_`.
+    """
+    marked = any(piece.startswith(_WORD) for piece in pieces)
+    found, numbers, ended = [], [], True
+    for piece in pieces:
+        text = piece.removeprefix(_WORD) if marked else piece.removesuffix("_")
+        if ended or text in _SPECIAL or (marked and piece.startswith(_WORD)):
+            found.append("")
+        found[-1] += text
+        ended = text in _SPECIAL or (not marked and piece.endswith("_"))
+        numbers.append(len(found) - 1)
+    return [found[number] for number in numbers]

@@ -149,8 +149,9 @@ class Checkpoints:
 
     def _remove(self, path: Path) -> None:
         """So that a crash leaves no part of it under its name."""
-        removed = self.folder / ".removed"
-        shutil.rmtree(removed, ignore_errors=True)
+        for left in self.folder.glob(".*.removed"):
+            shutil.rmtree(left, ignore_errors=True)
+        removed = path.with_name(f".{path.name}.removed")
         path.rename(removed)
         shutil.rmtree(removed)
 

@@ -18,7 +18,7 @@ from t2t_lite.run import Run, hparams_of, read_record
 # Another value of these is another model, whose weights would not fit or mean something else.
 _SIZES = (
     "num_encoder_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v",
-    "encoder_layer", "norm", "positions",
+    "encoder_layer", "norm", "positions", "share_embeddings", "tie_softmax", "target_space",
 )  # fmt: skip
 _SAMPLE = 1_000  # pairs that are searched for symbols which the vocabularies lack
 
@@ -116,13 +116,14 @@ class Origin:
 
     def vocabularies(self, train: Mix, log: Callable[[str], object]):
         """Its `data.tokenizer.Vocabularies`; `log` is told of what the new data have beyond it."""
-        from t2t_lite.data.tokenizer import UNK, Vocabularies
+        from t2t_lite.data.tokenizer import Vocabularies
 
         found = Vocabularies.load(self.path)
         log(f"vocabulary: of {self.path}, {found.source.size:,} and {found.target.size:,} symbols")
         for name, texts in zip(("source", "target"), zip(*train.sample(_SAMPLE, seed=1))):
-            rows = getattr(found, name).encode_lines(texts)
-            lacking = [text.decode() for text, row in zip(texts, rows) if UNK in row]
+            vocabulary = getattr(found, name)
+            rows = vocabulary.encode_lines(texts)
+            lacking = [text.decode() for text, row in zip(texts, rows) if vocabulary.unk in row]
             if lacking:
                 log(
                     f"warning: {len(lacking):,} of {len(texts):,} {name} texts have symbols that "

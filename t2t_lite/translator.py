@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import tensorflow as tf
 
 from t2t_lite.arrays import load_arrays, model_variables
-from t2t_lite.attention import Attention
+from t2t_lite.attention import Attention, check_size
 from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.decoding.batches import BatchedSearch
 from t2t_lite.decoding.hypotheses import length_penalty
@@ -79,6 +80,8 @@ class Translator:
         self.weights = list(weights)
         self._search = BatchedSearch(model, vocabularies, problem, workers=workers, **options)
         self._perplexity = Perplexity(model, vocabularies, score_tokens, workers)
+        ids = tf.TensorSpec([None, None], tf.int32)
+        self._attention = tf.function(model.attention, [ids, ids], autograph=False)
 
     def take(self, weights: Path) -> None:
         """Takes other weights of the same Transformer; what is compiled stays.
@@ -152,14 +155,9 @@ class Translator:
         source, target = self.problem.example(source, _line(target, "target"))
         [inputs] = self.vocabularies.source.encode_lines([source])
         [targets] = self.vocabularies.target.encode_lines([target])
-        for name, ids in ("source", inputs), ("target", targets):
-            if len(ids) > self.model.longest:
-                raise UserError(
-                    f"{name}: {len(ids):,} sub-words, the end included; expected at most "
-                    f"{self.model.longest:,}"
-                )
-        weights = self.model.attention(np.array([inputs], np.int32), np.array([targets], np.int32))
-        encoder, decoder, cross = map(_stacked, weights)
+        models = self.model.members if isinstance(self.model, Ensemble) else [self.model]
+        check_size((model.hparams.to_dict() for model in models), len(inputs), len(targets))
+        encoder, decoder, cross = map(_stacked, self._attention([inputs], [targets]))
         return Attention(
             cross,
             self.vocabularies.source.pieces(inputs),

@@ -5,7 +5,6 @@ import gc
 import os
 import shutil
 import threading
-from unittest.mock import Mock
 
 import keras
 import numpy as np
@@ -410,13 +409,22 @@ def test_a_run_that_is_taken_away_is_not_begun_anew(tmp_path):
 
 
 def test_what_is_saved_counts_though_an_old_one_cannot_be_removed(tmp_path, monkeypatch):
-    said, denied = [], PermissionError(errno.EACCES, "Permission denied", "model.safetensors")
+    """Nor is that one in the way of others."""
+    said, remove = [], shutil.rmtree
     checkpoints = Checkpoints(tmp_path, 2, said.append)
     save(tmp_path, 1, 2)
-    monkeypatch.setattr(Checkpoints, "_remove", Mock(side_effect=denied))
-    checkpoints.save(3, variables(3), {"step": tf.Variable(3)}, {})
-    checkpoints.wait()
-    assert checkpoints.steps()[-1].name == "step-00000003"
+
+    def denied(path, ignore_errors=False):
+        if "00000001" not in path.name:
+            remove(path, ignore_errors)
+        elif not ignore_errors:
+            raise PermissionError(errno.EACCES, "Permission denied", "model.safetensors")
+
+    monkeypatch.setattr(shutil, "rmtree", denied)
+    for step in 3, 4:
+        checkpoints.save(step, variables(step), {"step": tf.Variable(step)}, {})
+        checkpoints.wait()
+    assert [path.name for path in checkpoints.steps()] == ["step-00000003", "step-00000004"]
     [line] = said
     assert "step-00000003 is saved, but an old one stays: model.safetensors: Perm" in line
 

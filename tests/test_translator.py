@@ -65,11 +65,38 @@ def test_attention_of_each_kind(run, translator):
     assert found.read_pieces == ["<pad>", *found.target_pieces[:-1]]
 
 
+@pytest.mark.parametrize(
+    "layer, has",
+    [("restricted_self_attention", True), ("recurrent", False), ("convolution", False)],
+)
+def test_attention_where_the_encoder_has_another_layer(tmp_path, vocabularies, layer, has):
+    problem = registry.problem("spelled_numbers_ende")
+    run = untrained_run(tmp_path / "run", problem, vocabularies, encoder_layer=layer)
+    kinds = run.translator().attention("many plain words", "some text").kinds()
+    assert list(kinds) == ["encoder"] * has + ["decoder", "cross"]
+    for kind in kinds.values():
+        assert kind.weights.shape[2:] == (len(kind.rows), len(kind.columns))
+        np.testing.assert_allclose(kind.weights.sum(axis=-1), 1, atol=1e-5)
+
+
 def test_attention_of_its_own_translation(translator):
     [[best]] = translator.translate(["many words"])
     own, given = translator.attention("many words"), translator.attention("many words", best.text)
     assert own.target_pieces == given.target_pieces
     np.testing.assert_array_equal(own.weights, given.weights)
+
+
+def test_attention_of_nothing_says_nothing(translator, recwarn):
+    assert translator.attention("", "").weights.shape[2:] == (1, 1)  # of </s> alone
+    assert not recwarn.list
+
+
+def test_an_attention_that_is_too_large(translator, monkeypatch):
+    monkeypatch.setattr("t2t_lite.attention.MOST", 3000)
+    assert translator.attention("many", "text").weights.size < 3000
+    for pair in ("x" * 40, "text"), ("text", "x" * 40):
+        with pytest.raises(t2t_lite.UserError, match="4[12] .* weights; expected at most 3,000"):
+            translator.attention(*pair)
 
 
 def test_precision(run):
@@ -198,9 +225,6 @@ def test_a_line_too_long_costs_itself_only(run, translator, monkeypatch):
     with pytest.warns(UserWarning, match="pair [23]: 4[12] sub-words, .* left out of the figures"):
         scores = model.score(pairs)
     assert [np.isnan(score.score) for score in scores] == [False, True, True, False]
-    for pair, name in ((long, "text"), "source"), (("text", long), "target"):
-        with pytest.raises(t2t_lite.UserError, match=f"{name}: 4[12] sub-words, .* at most 12"):
-            model.attention(*pair)
     with pytest.warns(UserWarning):
         figures = model.evaluate(pairs, decode=False).figures
     assert figures == model.evaluate(pairs[::3], decode=False).figures

@@ -197,10 +197,10 @@ def add_run(parser: Parser) -> None:
     add_usr_dir(parser)
 
 
-def add_runs(parser: Parser) -> None:
+def add_runs(parser: Parser, required: bool = True) -> None:
     """The flags of commands that use trained models."""
     help = "the run directory of t2t-trainer; of several the models work together, as an ensemble"
-    parser.add_argument("--output_dir", metavar="RUN", nargs="+", required=True, help=help)
+    parser.add_argument("--output_dir", metavar="RUN", nargs="+", required=required, help=help)
     add_usr_dir(parser)
 
 

@@ -5,9 +5,12 @@ import contextlib
 import difflib
 import os
 import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
-from t2t_lite.attention import TITLES, Attention, Kind
+from t2t_lite import registry
+from t2t_lite.attention import TITLES, Attention, Kind, labels
+from t2t_lite.attention import words as words_of
 from t2t_lite.cli import arguments
 from t2t_lite.errors import UserError
 from t2t_lite.files import one_line
@@ -39,7 +42,9 @@ def parser() -> arguments.Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    arguments.add_runs(parser)
+    arguments.add_runs(parser, required=False)
+    help = "an export of t2t-exporter, DIR or DIR/<version>, instead of a run"
+    add("--export_dir", metavar="DIR", help=help)
     add("--text", required=True, help="what the model reads, one line")
     help = "the output that it is made to write (default: its own translation)"
     add("--target", metavar="TEXT", help=help)
@@ -65,29 +70,66 @@ def show() -> None:
     args = parser().parse_args()
     text = one_line(args.text, "--text")
     target = args.target and one_line(args.target, "--target")
+    if (args.output_dir is None) == (args.export_dir is None):
+        raise UserError("expected either --output_dir RUN or --export_dir DIR")
     files = _files(args)
-    from t2t_lite.runs import Runs
-
-    runs = Runs.open(args.output_dir, args.usr_dir, arguments.log)
     with contextlib.ExitStack() as stack:
         outputs = {format: stack.enter_context(writing(file)) for format, file in files.items()}
-        start_tensorflow()
-        from t2t_lite.weights import described
-
-        translator = runs.translator()
-        if target is None:
-            [[best]] = translator.translate([text])
-            target = best.text
-        attention = translator.attention(text, target)
+        model = _export(args) if args.export_dir else _runs(args)
+        target = model.translate(text) if target is None else target
+        attention = model.attention(text, target)
         choice = _choice(attention.kinds(), args)
-        arguments.log(f"{described(translator.weights)}\noutput      {target}")
-        weights = ", ".join(map(str, translator.weights))
-        facts = [("Input", text), ("Output", target), ("Weights", weights)]
-        for format, output in outputs.items():
-            output.write_bytes(_content(format, attention, choice, facts))
+        facts = [("Input", text), ("Output", target), ("Model", model.name)]
+        contents = [_content(format, attention, choice, facts) for format in outputs]
+        arguments.log(f"{model.about}\noutput      {target}")
+        for output, content in zip(outputs.values(), contents):
+            output.write_bytes(content)
     for file in files.values():
         if file != "-":
             print(file)
+
+
+class _Model(NamedTuple):
+    """What the command needs of a model, run or export."""
+
+    translate: Callable[[str], str]
+    attention: Callable[[str, str], Attention]
+    name: str
+    about: str
+
+
+def _runs(args) -> _Model:
+    from t2t_lite.runs import Runs
+
+    runs = Runs.open(args.output_dir, args.usr_dir, arguments.log)
+    start_tensorflow()
+    from t2t_lite.weights import described
+
+    translator = runs.translator()
+    return _Model(
+        lambda text: translator.translate([text])[0][0].text,
+        translator.attention,
+        ", ".join(map(str, translator.weights)),
+        described(translator.weights),
+    )
+
+
+def _export(args) -> _Model:
+    start_tensorflow()
+    from t2t_lite.serving.model import ServedModel
+    from t2t_lite.serving.versions import Versions
+
+    registry.load_plugins(args.usr_dir)
+    versions = Versions(
+        args.export_dir, lambda folder: ServedModel(folder, "", args.usr_dir), arguments.log
+    )
+    model = versions.newest()
+    return _Model(
+        lambda text: model("serving_default", [{"text": text}])[0]["text"],
+        model.attention,
+        str(model.folder),
+        f"export      {model.folder}",
+    )
 
 
 def _files(args) -> dict[str, str]:
@@ -159,8 +201,8 @@ def _from_zero(flag: str, numbers, most: int) -> list[int]:
 def _places(kind: Kind, words: list[str]) -> list[int]:
     """The rows of all pieces that are one of the words, or part of one."""
     found, names = [], set()
-    for place, (piece, word) in enumerate(zip(kind.rows, _words(kind.rows))):
-        own = {piece.removeprefix("\u2581"), word}
+    for place, (label, word) in enumerate(zip(labels(kind.rows), words_of(kind.rows))):
+        own = {label.removeprefix("\u00b7"), word}
         names |= own
         if not own.isdisjoint(words):
             found.append(place)
@@ -169,17 +211,6 @@ def _places(kind: Kind, words: list[str]) -> list[int]:
             near = difflib.get_close_matches(word, sorted(names), 3, 0.3) or sorted(names)[:3]
             raise UserError(f"--words: no {word!r} looks there; nearest: {', '.join(near)}")
     return found
-
-
-def _words(pieces: list[str]) -> list[str]:
-    """The word that each piece is part of."""
-    numbers, words = [], []
-    for piece in pieces:
-        if not words or piece.startswith("\u2581") or piece == "</s>":
-            words.append("")
-        words[-1] += piece.removeprefix("\u2581")
-        numbers.append(len(words) - 1)
-    return [words[number] for number in numbers]
 
 
 def main() -> None:

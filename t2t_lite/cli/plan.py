@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from t2t_lite.data.buckets import Bucket, bucket_numbers
-from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
+from t2t_lite.data.tokenizer import Vocabularies, load_vocabulary
 from t2t_lite.devices import choose_xla, make_strategy
 from t2t_lite.errors import UserError
 from t2t_lite.models.size import embedding_symbols
@@ -118,7 +118,7 @@ def _vocabulary_sizes(run: Run) -> tuple[int, int]:
         return vocabularies.source.size, vocabularies.target.size
     source = run.problem.subwords()
     if run.problem.vocab:
-        source = Vocabulary.load(run.problem.vocab).size
+        source = load_vocabulary(run.problem.vocab).size
     if run.problem.target_subword_model == "word":
         return source, 100
     return source, source if run.problem.shared_vocabulary else run.problem.subwords()

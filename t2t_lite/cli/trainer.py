@@ -256,9 +256,9 @@ def _vocabularies(run, train, origin):
         return prepare_vocabularies(run.problem, train, log)
     vocabularies = run.vocabularies()
     if given := run.problem.vocab:
-        from t2t_lite.data.tokenizer import Vocabulary
+        from t2t_lite.data.tokenizer import load_vocabulary
 
-        if Vocabulary.load(given).digest != vocabularies.source.digest:
+        if load_vocabulary(given).digest != vocabularies.source.digest:
             raise UserError(
                 f"--vocab {given}: not the vocabulary that --output_dir {run.path} was trained "
                 "with; expected that, or no --vocab"

@@ -113,9 +113,9 @@ def prepare_vocabularies(problem: Problem, train: Mix, log: Callable[[str], None
     A trained vocabulary is kept in `problem.data_folder`, under a name that changes with problem,
     size and data.
     """
-    from t2t_lite.data.tokenizer import Vocabularies, Vocabulary
+    from t2t_lite.data.tokenizer import Vocabularies, load_vocabulary
 
-    given = Vocabulary.load(problem.vocab) if problem.vocab else None
+    given = load_vocabulary(problem.vocab) if problem.vocab else None
     if given:
         log(f"vocabulary: {given.size:,} sub-words, given: {problem.vocab}")
         if losses := given.losses():
@@ -138,14 +138,14 @@ def _vocabulary(
     log: Callable[[str], None],
 ):
     """The vocabulary of one side, or of both ("")."""
-    from t2t_lite.data.tokenizer import Vocabulary
+    from t2t_lite.data.tokenizer import Vocabulary, load_vocabulary
 
     size = problem.subwords() if model_type != "word" else None
     parts = problem.name, model_type, size and str(size), train.digest[:12], side, "model"
     path = problem.data_folder / ".".join(filter(None, parts))
     title = f"{side} vocabulary".lstrip()
     if path.is_file():
-        vocabulary = Vocabulary.load(path)
+        vocabulary = load_vocabulary(path)
         log(f"{title}: {vocabulary.size:,} sub-words, trained earlier: {path}")
         return vocabulary
     log(f"{title}: training{f' {size:,} sub-words' if size else ''} ({model_type}) ...")

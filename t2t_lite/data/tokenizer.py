@@ -24,6 +24,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import missing_file
 from t2t_lite.output import replacing
 from t2t_lite.quiet import native_stderr_silenced
+from t2t_lite.tensor2tensor.subwords import SubwordTextEncoder, is_file_of
 
 _SPACE = "\u2581"  # SentencePiece's mark of a space
 _LARGEST = 1 << 30  # bytes of a model file: they are read into memory
@@ -36,6 +37,9 @@ class Vocabulary:
     `encode` and `decode` are graph operations on batches of strings, `encode_lines` and
     `decode_lines` the same in Python. Every encoded text ends in EOS.
     """
+
+    forbidden = (PAD, UNK)  # ids that are never generated
+    unk = UNK
 
     def __init__(self, proto: bytes):
         self.proto = proto
@@ -67,8 +71,6 @@ class Vocabulary:
         Raises UserError for anything else, and for other ids of pad, EOS and UNK.
         """
         path = Path(path)
-        if not path.is_file():
-            raise missing_file(path)
         try:
             # SentencePiece takes nothing at all for "no model given".
             if not 0 < path.stat().st_size <= _LARGEST:
@@ -174,12 +176,25 @@ class Vocabulary:
         return [self.processor.id_to_piece(int(i)) for i in ids]
 
 
+def load_vocabulary(path) -> Vocabulary | SubwordTextEncoder:
+    """Reads a SentencePiece model, or a file of tensor2tensor's sub-words.
+
+    Raises UserError for anything else.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise missing_file(path)
+    with open(path, "rb") as file:
+        head = file.read(64)
+    return (SubwordTextEncoder if is_file_of(head) else Vocabulary).load(path)
+
+
 @dataclasses.dataclass(frozen=True)
 class Vocabularies:
     """The vocabularies of both sides; one and the same object when shared."""
 
-    source: Vocabulary
-    target: Vocabulary
+    source: Vocabulary | SubwordTextEncoder
+    target: Vocabulary | SubwordTextEncoder
     shared: bool
 
     def save(self, folder) -> None:
@@ -195,8 +210,8 @@ class Vocabularies:
         """Reads what `save` wrote."""
         shared = not Path(folder, vocabulary_files.names(shared=False)[0]).is_file()
         source_name, target_name = vocabulary_files.names(shared)
-        source = Vocabulary.load(Path(folder, source_name))
-        target = source if shared else Vocabulary.load(Path(folder, target_name))
+        source = load_vocabulary(Path(folder, source_name))
+        target = source if shared else load_vocabulary(Path(folder, target_name))
         return cls(source, target, shared)
 
 

@@ -63,7 +63,8 @@ class BatchedSearch:
         self._models = [model, *(_copy(model, device) for device in self.devices[1:])]
         self._grammar, self._longest = grammar_of(problem, vocabularies), model.longest
         programs = [
-            _Program(*pair, self._grammar, self._xla) for pair in zip(self._models, self.devices)
+            _Program(*pair, vocabularies.target.forbidden, self._grammar, self._xla)
+            for pair in zip(self._models, self.devices)
         ]
         self._programs = programs * workers  # one for each batch at a time
 
@@ -228,15 +229,20 @@ class _Program:
     """
 
     def __init__(
-        self, model: Transformer | Ensemble, device: str, grammar: Brackets | None, xla: bool
+        self,
+        model: Transformer | Ensemble,
+        device: str,
+        forbidden: Sequence[int],
+        grammar: Brackets | None,
+        xla: bool,
     ):
-        self._model, self._device, self._grammar, self._xla = model, device, grammar, xla
+        self._how, self._device, self._xla = (model, forbidden, grammar), device, xla
         self._functions: dict[Search, tf.types.experimental.PolymorphicFunction] = {}
 
     def __call__(self, arrays: list[np.ndarray], search: Search) -> list[np.ndarray]:
         """`Batch.arrays` -> ids [B, N, L], log_probs [B, N], scores [B, N]."""
         if search not in self._functions:
-            run = functools.partial(run_search, self._model, self._grammar, search, self._xla)
+            run = functools.partial(run_search, *self._how, search, self._xla)
             shapes = None if self._xla else _any_shape(search)
             function = tf.function(run, shapes, autograph=False, jit_compile=self._xla)
             # Of several threads' functions the first, so that one is traced.

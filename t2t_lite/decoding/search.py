@@ -1,6 +1,7 @@
 """Search: how to decode, and that search over a Transformer as operations of a graph."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Self
 
 from t2t_lite.decoding.beam_search import STAGE, beam_search
@@ -83,6 +84,7 @@ class Search:
 
 def run_search(
     model: Transformer | Ensemble,
+    forbidden: Sequence[int],
     grammar: Brackets | None,
     search: Search,
     xla: bool,
@@ -95,6 +97,7 @@ def run_search(
 
     Args:
         model: Transformer, or Ensemble.
+        forbidden: ids never generated, those of the target's vocabulary.
         grammar: that outputs obey, where `search` is constrained.
         search: Search.
         xla: whether all shapes are static.
@@ -106,7 +109,10 @@ def run_search(
     in_stages = not xla and not search.sampling
     max_length = size(prefix, 1)
     memory, cache = model.start(inputs, search.width, 0 if in_stages else max_length)
-    arguments = dict(memory=memory, cache=cache, limits=limits, prefix=prefix, alpha=search.alpha)
+    arguments = dict(
+        memory=memory, cache=cache, limits=limits, prefix=prefix, alpha=search.alpha,
+        forbidden=forbidden,
+    )  # fmt: skip
     if search.constrained:
         arguments["allow"], arguments["grammar"] = grammar.start(inputs, limits, search.width)
     if search.sampling:

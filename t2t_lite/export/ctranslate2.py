@@ -75,6 +75,11 @@ def export(
     runs = Runs((run,)) if isinstance(run, Run) else run
     run = _only(runs)
     _check_hparams(run.hparams)
+    if run.vocabularies().target.unk is None or run.vocabularies().source.unk is None:
+        raise UserError(
+            "an export for CTranslate2 comes with SentencePiece models, and tensor2tensor's "
+            "vocabularies are none; use --format=saved_model"
+        )
     if constrained and grammar_of(run.problem, run.vocabularies()) is not None:
         raise UserError(
             f"problem {run.problem.name} has a grammar of outputs, which CTranslate2 cannot obey; "

@@ -91,7 +91,7 @@ def read(folder) -> dict:
 
 def _vocabularies(vocabularies: Vocabularies, assets: str) -> dict:
     """What the metadata say of both sides' vocabularies."""
-    from t2t_lite.data.tokenizer import EOS, PAD, UNK
+    from t2t_lite.data.tokenizer import EOS, PAD
 
     about = {}
     for side, name in zip(("source", "target"), vocabulary_files.names(vocabularies.shared)):
@@ -102,7 +102,7 @@ def _vocabularies(vocabularies: Vocabularies, assets: str) -> dict:
             "size": vocabulary.size,
             "pad": PAD,
             "eos": EOS,
-            "unk": UNK,
+            "unk": vocabulary.unk,
         }
     return about
 

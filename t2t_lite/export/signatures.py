@@ -187,7 +187,7 @@ class Signatures:
             What is kept [B, N, ...], scores and log_probs, float32 [B, N].
         """
         search = dataclasses.replace(self._how, n_best=n_best)
-        lengths = _lengths(inputs)
+        lengths, forbidden = _lengths(inputs), self._vocabularies.target.forbidden
 
         def run(rows, longest):
             ids, limits = (
@@ -195,7 +195,9 @@ class Signatures:
                 tf.gather(lengths, rows) + search.extra_length,
             )
             free = tf.fill([tf.size(rows), longest + search.extra_length], PAD)
-            found = run_search(self._model, self._grammar, search, False, ids, free, limits)
+            found = run_search(
+                self._model, forbidden, self._grammar, search, False, ids, free, limits
+            )
             return kept(found.ids, found.log_probs), *(
                 tf.maximum(figure, NO_SCORE) for figure in (found.scores, found.log_probs)
             )

@@ -9,6 +9,7 @@ import tensorflow_text  # noqa: F401 - registers SentencePiece's operations
 from google.protobuf.json_format import MessageToDict
 from tensorflow.core.protobuf import saved_model_pb2
 
+from t2t_lite.attention import Attention, check_size
 from t2t_lite.data.tokenizer import PAD, Vocabularies
 from t2t_lite.errors import UserError
 from t2t_lite.export import metadata
@@ -27,6 +28,7 @@ class ServedModel:
     """One version of an export.
 
     Attributes:
+        folder: that it was loaded from.
         name: in the routes.
         version: the name of its folder.
         metadata: the export's own, see `t2t_lite.export.metadata`.
@@ -44,7 +46,7 @@ class ServedModel:
         for part in _PARTS:
             if not (folder / part).is_file() or not (folder / part).stat().st_size:
                 raise UserError(f"{folder}: no {part}; expected what t2t-exporter wrote, whole")
-        self.name = name
+        self.folder, self.name = folder, name
         self.version = "1" if version_of(folder.name) is None else folder.name
         self.metadata = metadata.read(folder)
         self.vocabularies = Vocabularies.load(folder / "assets")
@@ -74,8 +76,12 @@ class ServedModel:
     @property
     def heads(self) -> int:
         """H of an attention of the model, of an ensemble's members together."""
-        members = self.metadata, *self.metadata.get("ensemble", ())
-        return sum(member["hparams"]["num_heads"] for member in members)
+        return sum(member["hparams"]["num_heads"] for member in self._members)
+
+    @property
+    def _members(self) -> list[dict]:
+        """What the metadata say of each model."""
+        return [self.metadata, *self.metadata.get("ensemble", ())]
 
     def warm_up(self) -> None:
         """Makes a first call, which takes longer than those after it."""
@@ -115,6 +121,31 @@ class ServedModel:
             self._row(signature, row, {name: array[number] for name, array in outputs.items()})
             for number, row in enumerate(rows)
         ]
+
+    def attention(self, text: str, target: str) -> Attention:
+        """As `Translator.attention`, to 4 decimals.
+
+        Raises UserError for an export without it, of an earlier t2t_lite.
+        """
+        if "attention_heads" not in self.signatures:
+            raise UserError(
+                f"{self.folder}: no signature attention_heads; expected an export of this t2t_lite"
+            )
+        target = self.problem.target_text(target) if target.strip() else target
+        lines = self.problem.input_text(text), target
+        sides = self.vocabularies.source, self.vocabularies.target
+        source, written = (len(side.encode_lines([line])[0]) for side, line in zip(sides, lines))
+        check_size((member["hparams"] for member in self._members), source, written)
+        [found] = self("attention_heads", [{"text": text, "target": target}])
+        pieces = found["target_pieces"]
+        return Attention(
+            np.array(found["cross"], np.float32),
+            found["source_pieces"],
+            pieces,
+            np.array(found.get("encoder", []), np.float32),
+            np.array(found["decoder"], np.float32),
+            [*self.vocabularies.target.pieces([PAD]), *pieces[:-1]],
+        )
 
     def _row(self, signature: str, row: dict, outputs: dict[str, np.ndarray]) -> dict:
         """One row's outputs without the padding that its neighbours made necessary."""

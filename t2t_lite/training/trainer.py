@@ -148,7 +148,7 @@ class Trainer:
             if "data" in stored:
                 epoch, why = position.epoch + 1, "the data have changed since"
             else:
-                epoch, why = position.epoch, "it was made by a version that took the data otherwise"
+                epoch, why = position.epoch, "it does not say where in the data it stood"
             self.log(f"step {step:,}: {why}; they are read from epoch {epoch + 1}'s start on")
             position = Position(epoch)
         self._position = position

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from untrained import untrained_run
 
 from t2t_lite.cli import attention
 
@@ -68,6 +69,24 @@ def test_figures_alone(call, run, tmp_path, monkeypatch):
     assert shown.startswith("manyplainwords&lt;/s&gt;") and "layer 1 of 1, all 2 heads" in svg
 
 
+def test_an_export_gives_what_its_run_does(call, translator_export):
+    text = "a slow train"
+    folder, flags = translator_export.folder, ("--text", text, "--output", "-")
+    code, out, err = call(attention, "--export_dir", folder, *flags)
+    assert code == 0 and err.startswith(f"export      {folder}/1\noutput      ")
+    target = data_of(out)["facts"][1][1]
+    assert_holds(out, translator_export.run.translator().attention(text, target))
+    code, same, _ = call(attention, "--export_dir", folder / "1", *flags, "--target", target)
+    assert (code, data_of(same)["kinds"]) == (0, data_of(out)["kinds"])
+
+
+def test_a_parsers_export(call, parser_export):
+    tree, flags = "(S (NN snow) (VP (VB melts)))", ("--text", "snow melts", "--output", "-")
+    code, out, _ = call(attention, "--export_dir", parser_export.folder, *flags, "--target", tree)
+    assert code == 0
+    assert_holds(out, parser_export.run.translator().attention("snow melts", tree))
+
+
 @pytest.mark.parametrize(
     "flags, message",
     [
@@ -81,6 +100,7 @@ def test_figures_alone(call, run, tmp_path, monkeypatch):
         (["--kind", "crss"], "argument --kind: invalid choice: 'crss'"),
         (["--output", "no/such/a.html"], "no/such/a.html: no such folder"),
         (["--text", "a\nb"], "--text given twice"),
+        (["--export_dir", "a"], "expected either --output_dir RUN or --export_dir DIR"),
     ],
 )
 def test_refusals(refusal, run, tmp_path, monkeypatch, flags, message):
@@ -97,6 +117,26 @@ def test_two_lines_are_refused(refusal, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     common = "--output_dir", run.path, "--target", "text"
     assert "--text: a line ends at character 2" in refusal(attention, *common, "--text", "a\nb")
+
+
+def test_an_encoder_without_attention(call, refusal, run, tmp_path):
+    path, vocabularies = tmp_path / "recurrent", run.vocabularies()
+    untrained_run(path, run.problem, vocabularies, encoder_layer="recurrent")
+    common = "--output_dir", path, "--text", LINE, "--target", "text", "--output", "-"
+    code, out, _ = call(attention, *common)
+    assert code == 0
+    titles = [kind["title"] for kind in data_of(out)["kinds"]]
+    assert titles == ["Decoder self-attention", "Decoder-encoder attention"]
+    message = "--kind=encoder: this model has none; expected one of decoder, cross\n"
+    assert refusal(attention, *common, "--kind", "encoder") == message
+
+
+def test_what_no_page_holds_leaves_no_file(refusal, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("t2t_lite.visualization.page.MOST", 10)
+    common = "--output_dir", run.path, "--text", LINE, "--target", "text"
+    message = refusal(attention, *common).splitlines()[-1]
+    assert "a page holds at most 10" in message and list(tmp_path.iterdir()) == []
 
 
 def test_without_matplotlib(refusal, run, monkeypatch):

@@ -185,6 +185,60 @@ def test_pieces_are_joined_into_words(page, translator):
     np.testing.assert_allclose(values, 100 * np.array(means), atol=0.06)
 
 
+def joined(pieces: list[str], weights: np.ndarray, axis: int) -> np.ndarray:
+    """Sums over the pieces of each word; </s> and <pad> are words of their own."""
+    starts = [
+        i
+        for i, piece in enumerate(pieces)
+        if i == 0 or piece == "</s>" or piece[0] == "\u2581" or pieces[i - 1] == "<pad>"
+    ]
+    return np.add.reduceat(weights, starts, axis=axis)
+
+
+def test_every_kind_and_head(page, translator, line):
+    _, model = translator
+    page.send(line)
+    target = page.texts("#output")[0]
+    [answer] = model("attention_heads", [{"text": line, "target": target}])
+    source, written = answer["source_pieces"], answer["target_pieces"]
+    sides = {
+        "cross": (written, source, [*line.split(), "end"]),
+        "encoder": (source, source, [*line.split(), "end"]),
+        "decoder": (written, ["<pad>", *written[:-1]], ["start", *target.split()]),
+    }
+    assert [option.text for option in page.find("#head option")] == ["mean of all", "1", "2"]
+    for kind, (rows, columns, words) in sides.items():
+        page.find(f"#kind option[value={kind}]")[0].click()
+        page.wait()
+        layers = np.array(answer[kind])
+        assert len(page.find("#layer option")) == len(layers)
+        for layer, head in np.ndindex(len(layers), 3):
+            page.find("#layer option")[layer].click()
+            page.find("#head option")[head].click()
+            page.wait()
+            weights = layers[layer].mean(0) if head == 0 else layers[layer][head - 1]
+            sums = joined(columns, weights, 1)
+            wanted = joined(rows, sums, 0) / joined(rows, np.ones([len(rows), 1]), 0)
+            _, shown, values = page.heat_map()
+            assert shown == words
+            np.testing.assert_allclose(values, 100 * wanted[: len(values)], atol=0.2)
+    assert page.browser.get_log("browser") == []
+
+
+def test_pieces_of_tensor2tensors_vocabularies(page, line):
+    answer = {
+        "text": ["Schnee, ja"], "score": [-1], "log_prob": [-2],
+        "source_pieces": ["snow", "flake_", ", _", "on_", "<EOS>"],
+        "target_pieces": ["constructor_", ", _", "j", "a_", "<EOS>_"],
+        "attention": [np.full([5, 5], 0.2).tolist()] * 2,
+    }  # fmt: skip
+    page.answer_with(200, {"predictions": [answer]})
+    page.send(line)
+    rows, columns, values = page.heat_map()
+    assert rows == ["constructor", ", ", "ja"] and columns == ["snowflake", ", ", "on", "end"]
+    np.testing.assert_allclose(values, [[40, 20, 20, 20]] * 3)
+
+
 def test_several_lines_each_with_its_alternatives(page, translator, line):
     _, model = translator
     page.send(f"\n{line}\n \u3000\n{line} {line}\n")

@@ -75,7 +75,7 @@ class Page:
     def lines(self) -> list[tuple]:
         """(row, column, colour, opacity) of each line."""
         found = self.browser.execute_script(
-            "return [...document.querySelectorAll('#lines line')].map((line) => "
+            "return [...document.querySelectorAll('g:not([display=none]) line')].map((line) => "
             "['y1', 'y2', 'stroke', 'stroke-opacity'].map((name) => line.getAttribute(name)))"
         )
         return [(int(float(y1)), int(float(y2)), c, float(o)) for y1, y2, c, o in found]

@@ -1,8 +1,10 @@
 // The server's page: lines in, outputs with their alternatives, trees and attention out. Text only ever becomes text nodes and
 // attributes; pictures are shown as images, in which nothing runs.
 
-const END = "</s>"; // SentencePiece's piece for the end of a sentence
-const SPACE = "\u2581"; // its mark of a space
+const START = "<pad>"; // what the decoder reads before it has written anything
+const SPECIAL = new Map([[START, "start"], ["</s>", "end"], ["<EOS>", "end"]]); // of SentencePiece and of tensor2tensor
+const SPACE = "\u2581"; // SentencePiece's mark of a space
+const TOKEN_END = /_$/; // tensor2tensor's mark
 const BLANK = /^\s*$/u;
 // Scripts without spaces between words.
 const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}\p{sc=Myanmar}]/u;
@@ -10,10 +12,22 @@ const LARGEST = 20_000; // cells of a heat map that a browser still draws at onc
 
 const at = (id) => document.getElementById(id);
 
-let model; // {name, version, about: the export's metadata}
+let model; // {name, version, about: the export's metadata, hasHeads: whether it gives each head's attention}
 let working = 0; // attempts under way
-const wanted = {}; // what is being asked for, "lines" or "details" -> the AbortController of its requests
-let weights; // what the heat map shows: {layers: [layer][target piece][source piece], source, target: words}
+const wanted = {}; // what is being asked for, "lines", "details" or "heads" -> the AbortController of its requests
+// What the heat map shows: {line, target, mean: [layer][target piece][source piece], sides: {source, target, read: words}}, and
+// once it was asked for `heads`: {kind: [layer][head][piece][piece]}.
+let weights;
+
+// The uses of attention, by the names that the server has for them; which sides' words look, and at which.
+const KINDS = {
+  cross: { name: "output to input", sides: ["target", "source"], meaning: "Where the model looked (columns) while it wrote each word (rows)" },
+  encoder: { name: "input to input", sides: ["source", "source"], meaning: "Where the encoder looked (columns) from each word (rows)" },
+  decoder: {
+    name: "output to output", sides: ["target", "read"],
+    meaning: "Where the decoder looked in what it had written (columns) while it wrote each word (rows)",
+  },
+};
 
 /** An element with text, attributes and children. */
 function element(tag, { text, ...attributes } = {}, ...children) {
@@ -60,7 +74,8 @@ async function predict(signature, instances, signal) {
 async function findModel() {
   const [name] = (await (await request("v1/models")).json()).models;
   const { model_spec, metadata } = await (await request(`v1/models/${encodeURIComponent(name)}/metadata`)).json();
-  model = { name, version: model_spec.version, about: metadata.t2t_lite };
+  const signatures = Object.keys(metadata.signature_def.signature_def);
+  model = { name, version: model_spec.version, about: metadata.t2t_lite, hasHeads: signatures.includes("attention_heads") };
   showModel();
 }
 
@@ -103,15 +118,10 @@ function showModel() {
     ),
   );
   at("alpha").textContent = about.alpha;
-  at("layer").replaceChildren(
-    ...Array.from({ length: about.hparams.num_decoder_layers }, (_, layer) =>
-      element("option", {
-        value: layer,
-        text: `${layer + 1}${layer === about.attention_layer ? " (default)" : ""}`,
-      }),
-    ),
+  at("kind").replaceChildren(
+    ...Object.entries(KINDS).map(([value, { name }]) => element("option", { value, text: name })),
   );
-  at("layer").value = about.attention_layer;
+  at("kinds").hidden = at("heads").hidden = !model.hasHeads;
   at("attention").open = !about.output_text; // of a parser there are trees to look at first
 }
 
@@ -194,34 +204,45 @@ async function draw(tree, signal) {
 }
 
 async function showAttention(line, target, signal) {
+  weights = undefined;
+  const answer = await predictAttention("attention", line, target, signal);
+  if (!answer) return;
+  const sides = {
+    source: words(answer.source_pieces),
+    target: words(answer.target_pieces).filter(({ end }) => !end),
+    read: words([START, ...answer.target_pieces.slice(0, -1)]),
+  };
+  weights = { line, target, mean: answer.attention, sides };
+  await showHeatMap(signal);
+}
+
+/** The answer of a signature for attention; null, and the reason told, where the server has a limit. */
+async function predictAttention(signature, text, target, signal) {
   try {
-    const [{ attention, source_pieces, target_pieces }] = await predict("attention", [{ text: line, target }], signal);
-    weights = {
-      layers: attention,
-      source: words(source_pieces),
-      target: words(target_pieces).filter(({ end }) => !end),
-    };
-    showHeatMap();
+    return (await predict(signature, [{ text, target }], signal))[0];
   } catch (error) {
     if (error.status !== 400) throw error;
-    showNoHeatMap(error.message); // the server has a limit, too
+    showNoHeatMap(error.message);
+    return null;
   }
 }
 
 /* ---- Attention ---- */
 
-/** Pieces joined into words: [{text, from, to, end}], of the pieces from `from` to before `to`; end: the sentence's. */
+/** Pieces joined into words: [{text, from, to, end}], of the pieces from `from` to before `to`; end: the sentence's, or its start. */
 function words(pieces) {
+  const marked = pieces.some((piece) => piece.startsWith(SPACE)); // else tensor2tensor's
+  const texts = marked ? pieces : pieces.map((piece) => piece.replace(TOKEN_END, ""));
   const found = [];
   pieces.forEach((piece, i) => {
     const last = found.at(-1);
-    const end = piece === END;
-    const begins = end || UNSPACED.test(piece) || (piece.startsWith(SPACE) && last?.text !== "");
-    if (begins || !last) {
-      found.push({ text: end ? "end" : joined([piece]), from: i, to: i + 1, end });
+    const end = SPECIAL.get(texts[i]);
+    const follows = marked ? piece.startsWith(SPACE) && last?.text !== "" : i > 0 && TOKEN_END.test(pieces[i - 1]);
+    if (!last || end || last.end || follows || UNSPACED.test(piece)) {
+      found.push({ text: end ?? joined([texts[i]]), from: i, to: i + 1, end: Boolean(end) });
     } else {
       last.to = i + 1;
-      last.text = joined(pieces.slice(last.from, last.to));
+      last.text = joined(texts.slice(last.from, last.to));
     }
   });
   return found;
@@ -237,7 +258,7 @@ function joined(pieces) {
   return new TextDecoder().decode(new Uint8Array(bytes));
 }
 
-/** [target word][source word]: the mean over the target's pieces of the sum over the source's, so that rows still sum to 1. */
+/** [row word][column word]: the mean over the row's pieces of the sum over the column's, so that rows still sum to 1. */
 function byWords(layer, target, source) {
   const sum = (row, { from, to }) => row.slice(from, to).reduce((total, weight) => total + weight, 0);
   return target.map(({ from, to }) => {
@@ -246,18 +267,59 @@ function byWords(layer, target, source) {
   });
 }
 
-function showHeatMap() {
-  const { layers, source, target } = weights;
+/** Shows the kind, head and layer that are chosen, and asks the server for what it needs of them. */
+async function showHeatMap(signal) {
+  if (!weights) return; // there is none to choose from
+  const kind = at("kind").value;
+  if (!weights.heads && (kind !== "cross" || at("head").value)) {
+    weights.heads = await predictAttention("attention_heads", weights.line, weights.target, signal);
+    if (!weights.heads) return;
+  }
+  const layers = kind === "cross" && !weights.heads ? weights.mean : weights.heads[kind];
+  if (!layers) return showNoHeatMap("This model has no such attention.");
+  showChoices(layers);
+  drawHeatMap(kind, layers[at("layer").value]);
+}
+
+/** Layers, and heads where they are known or may be asked for. */
+function showChoices(layers) {
+  const { attention_layer, hparams, ensemble = [] } = model.about;
+  const layer = Math.min(at("layer").value || attention_layer, layers.length - 1);
+  at("layer").replaceChildren(
+    ...layers.map((_, value) =>
+      element("option", { value, text: `${value + 1}${value === attention_layer ? " (default)" : ""}` }),
+    ),
+  );
+  at("layer").value = layer;
+  const heads = [{ hparams }, ...ensemble].reduce((sum, member) => sum + member.hparams.num_heads, 0);
+  if (at("head").options.length === heads + 1) return;
+  const each = Array.from({ length: heads }, (_, head) => element("option", { value: head + 1, text: head + 1 }));
+  at("head").replaceChildren(element("option", { value: "", text: "mean of all" }), ...each);
+}
+
+/** [row piece][column piece] of a layer: itself where it is the mean of heads already, of the chosen head, or the mean. */
+function ofHead(layer) {
+  if (typeof layer[0]?.[0] === "number") return layer;
+  const head = at("head").value;
+  if (head) return layer[head - 1];
+  return layer[0].map((row, i) =>
+    row.map((_, j) => layer.reduce((sum, weights) => sum + weights[i][j], 0) / layer.length),
+  );
+}
+
+function drawHeatMap(kind, wholeLayer) {
+  const [target, source] = KINDS[kind].sides.map((side) => weights.sides[side]);
+  at("meaning").textContent = KINDS[kind].meaning;
   if (source.length * target.length > LARGEST) {
     return showNoHeatMap(`${target.length} \u00d7 ${source.length} words are too many for a heat map.`);
   }
-  const layer = byWords(layers[at("layer").value], target, source);
+  const layer = byWords(ofHead(wholeLayer), target, source);
   const head = (scope, { text, end }) =>
     element("th", { scope, title: text, className: end ? "end" : "" }, element("span", { text }));
   const table = at("heat-map");
   table.style.setProperty("--columns", source.length);
   table.replaceChildren(
-    element("caption", { text: "Attention of each output word to each input word" }),
+    element("caption", { text: KINDS[kind].meaning }),
     element("thead", {}, element("tr", {}, element("td"), ...source.map((word) => head("col", word)))),
     element(
       "tbody",
@@ -331,7 +393,9 @@ at("source").addEventListener("keydown", (event) => {
   event.preventDefault();
   at("form").requestSubmit();
 });
-at("layer").addEventListener("change", showHeatMap);
+for (const id of ["kind", "head", "layer"]) {
+  at(id).addEventListener("change", () => attempt(() => showHeatMap(supersede("heads")), "attention"));
+}
 at("heat-map").addEventListener("pointerover", read);
 at("heat-map").addEventListener("focusin", read);
 at("heat-map").addEventListener("keydown", move);

@@ -51,7 +51,7 @@ function headChoice(colour, head) {
   input.addEventListener("change", () => {
     if (input.checked) chosen.heads.add(head);
     else chosen.heads.delete(head);
-    show();
+    draw();
   });
   const label = element("label", { title: "Twice: this head alone" }, input, String(head + 1));
   label.style.setProperty("--head", colour);
@@ -62,7 +62,7 @@ function headChoice(colour, head) {
 function chooseHeads(wanted) {
   chosen.heads = new Set(wanted);
   at("heads").querySelectorAll("input").forEach((input, head) => (input.checked = chosen.heads.has(head)));
-  show();
+  draw();
 }
 
 /* ---- Pieces ---- */
@@ -111,10 +111,16 @@ function move(event, side, place) {
 
 /* ---- Lines ---- */
 
+/** Draws the lines of all pieces, after a choice. */
+function draw() {
+  at("every").replaceChildren(...linesOfAll().map(line));
+  show();
+}
+
 /** Shows where a piece looks, or by which it is looked at; without one, all. */
 function show(pointed = kept) {
-  const found = pointed ? linesOf(pointed) : linesOfAll();
-  at("lines").replaceChildren(...found.map(line));
+  at("every").setAttribute("display", pointed ? "none" : "inline");
+  at("pointed").replaceChildren(...(pointed ? linesOf(pointed).map(line) : []));
   SIDES.forEach((side) => pieces(side).forEach((button, place) => mark(button, side, place, pointed)));
   at("reading").textContent = pointed ? reading(pointed) : "Point at a piece, tap it, or reach it with Tab and the arrow keys.";
 }
@@ -188,15 +194,15 @@ at("kind").addEventListener("change", () => {
   chosen.kind = Number(at("kind").value);
   showChoices();
   showPieces();
-  show();
+  draw();
 });
 at("layer").addEventListener("change", () => {
   chosen.layer = Number(at("layer").value);
-  show();
+  draw();
 });
 at("all").addEventListener("click", () => chooseHeads(kind().colours.keys()));
 at("none").addEventListener("click", () => chooseHeads([]));
 at("choices").addEventListener("submit", (event) => event.preventDefault());
 showChoices();
 showPieces();
-show();
+draw();

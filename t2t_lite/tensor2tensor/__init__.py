@@ -1,0 +1,1 @@
+"""What tensor2tensor left: its hparams, checkpoints and vocabularies, for `t2t-import`."""
