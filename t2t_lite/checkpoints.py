@@ -251,6 +251,7 @@ class BestWeights:
         ranked = self.ranked(figure)
         sign = -1 if figure == "loss" else 1
         if len(ranked) < self.keep or sign * value > sign * ranked[self.keep - 1][0]:
+            self.folder.mkdir(exist_ok=True)  # the run's is there, or was taken away meanwhile
             path = self.folder / f"step-{step:08d}.safetensors"
             write_arrays(path, arrays(model), {"step": step, "figure": figure, "value": value})
             for _, worst in self.ranked(figure)[self.keep :]:

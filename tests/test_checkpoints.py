@@ -405,6 +405,8 @@ def test_a_run_that_is_taken_away_is_not_begun_anew(tmp_path):
     checkpoints.save(1, variables(), {}, {})
     with pytest.raises(FileNotFoundError, match="run/checkpoints"):
         checkpoints.wait()
+    with pytest.raises(FileNotFoundError, match="run/best"):
+        BestWeights(tmp_path / "run" / "best").add(1, "bleu", 3.0, variables())
     assert not (tmp_path / "run").exists()
 
 
