@@ -2,8 +2,9 @@
 
 python scripts/bench_training_memory.py [CASE ...]
 
-A case is SET,V,ROWS,SOURCE/TARGET,M,PRECISION: an hparams set, the symbols of its vocabulary, the
-shape of a micro-batch, how many of them make an update. Default: those of docs/results.md.
+A case is SET[:FIELD=VALUE],V,ROWS,SOURCE/TARGET,M,PRECISION: an hparams set, the symbols of its
+vocabulary, the shape of a micro-batch, how many of them make an update. Default: those of
+docs/results.md.
 """
 
 import subprocess
@@ -30,6 +31,9 @@ small,8000,120,25/25,1,bfloat16
 parsing_small,3000,16,100/200,1,float32
 parsing_small,3000,16,100/200,2,float32
 parsing_small,3000,8,250/256,1,float32
+small:encoder_layer=restricted_self_attention,8000,8,600/25,1,float32
+small:encoder_layer=recurrent,8000,8,600/25,1,float32
+small:encoder_layer=convolution,8000,8,600/25,1,float32
 """.split()
 
 
@@ -57,11 +61,12 @@ def measure(case: str):
     from t2t_lite.training.memory import TrainingMemory, peak_memory, used_memory
     from t2t_lite.training.step import POLICIES, TrainStep
 
-    name, size, rows, lengths, cut, precision = case.split(",")
+    which, size, rows, lengths, cut, precision = case.split(",")
     size, rows, cut = int(size), int(rows), int(cut)
     bucket = Bucket(rows, *map(int, lengths.split("/")))
     registry.load_plugins()
-    h = registry.hparams(name).replace(next_word="counted")
+    name, *changes = which.split(":")
+    h = registry.hparams(name).override(["next_word=counted", *changes])
     memory = TrainingMemory(h, [size], precision)
     without = used_memory()
     strategy = make_strategy(None)

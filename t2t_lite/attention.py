@@ -17,7 +17,7 @@ TITLES = {
 
 MOST = 1 << 28  # weights of an attention: 1 GiB
 _WORD = "\u2581"  # SentencePiece's mark of a word's beginning
-_SPECIAL = "<pad>", "</s>"
+_SPECIAL = "<pad>", "</s>", "<EOS>"
 
 
 class Kind(NamedTuple):
@@ -108,3 +108,20 @@ def labels(pieces: Sequence[str]) -> list[str]:
         else f"\u00b7{piece}"
         for number, piece in enumerate(pieces)
     ]
+
+
+def words(pieces: Sequence[str]) -> list[str]:
+    """The word that each piece is part of.
+
+    SentencePiece marks where words begin, tensor2tensor's sub-words where they end, by `_`.
+    """
+    marked = any(piece.startswith(_WORD) for piece in pieces)
+    found, numbers, ended = [], [], True
+    for piece in pieces:
+        text = piece.removeprefix(_WORD) if marked else piece.removesuffix("_")
+        if ended or text in _SPECIAL or (marked and piece.startswith(_WORD)):
+            found.append("")
+        found[-1] += text
+        ended = text in _SPECIAL or (not marked and piece.endswith("_"))
+        numbers.append(len(found) - 1)
+    return [found[number] for number in numbers]

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from t2t_lite.attention import TITLES, Attention, labels
+from t2t_lite.attention import TITLES, Attention, labels, words
 
 
 @pytest.fixture
@@ -43,3 +43,16 @@ def test_an_encoder_without_attention_has_no_kind(attention):
 )  # fmt: skip
 def test_labels(pieces, shown):
     assert labels(pieces) == shown
+
+
+@pytest.mark.parametrize(
+    "pieces, joined",
+    [
+        (["\u2581snow", "flake", "\u2581on", "</s>"], ["snowflake", "snowflake", "on", "</s>"]),
+        (["<pad>", "un", "\u2581_", "_"], ["<pad>", "un", "__", "__"]),
+        (["snow", "flake_", "on_", "<EOS>"], ["snowflake", "snowflake", "on", "<EOS>"]),
+        (["<pad>_", "snow", "flake_"], ["<pad>", "snowflake", "snowflake"]),
+    ],
+)
+def test_words(pieces, joined):
+    assert words(pieces) == joined

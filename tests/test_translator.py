@@ -65,6 +65,20 @@ def test_attention_of_each_kind(run, translator):
     assert found.read_pieces == ["<pad>", *found.target_pieces[:-1]]
 
 
+@pytest.mark.parametrize(
+    "layer, has",
+    [("restricted_self_attention", True), ("recurrent", False), ("convolution", False)],
+)
+def test_attention_where_the_encoder_has_another_layer(tmp_path, vocabularies, layer, has):
+    problem = registry.problem("spelled_numbers_ende")
+    run = untrained_run(tmp_path / "run", problem, vocabularies, encoder_layer=layer)
+    kinds = run.translator().attention("many plain words", "some text").kinds()
+    assert list(kinds) == ["encoder"] * has + ["decoder", "cross"]
+    for kind in kinds.values():
+        assert kind.weights.shape[2:] == (len(kind.rows), len(kind.columns))
+        np.testing.assert_allclose(kind.weights.sum(axis=-1), 1, atol=1e-5)
+
+
 def test_attention_of_its_own_translation(translator):
     [[best]] = translator.translate(["many words"])
     own, given = translator.attention("many words"), translator.attention("many words", best.text)

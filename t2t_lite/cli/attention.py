@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from t2t_lite import registry
-from t2t_lite.attention import TITLES, Attention, Kind
+from t2t_lite.attention import TITLES, Attention, Kind, labels
+from t2t_lite.attention import words as words_of
 from t2t_lite.cli import arguments
 from t2t_lite.errors import UserError
 from t2t_lite.files import one_line
@@ -200,8 +201,8 @@ def _from_zero(flag: str, numbers, most: int) -> list[int]:
 def _places(kind: Kind, words: list[str]) -> list[int]:
     """The rows of all pieces that are one of the words, or part of one."""
     found, names = [], set()
-    for place, (piece, word) in enumerate(zip(kind.rows, _words(kind.rows))):
-        own = {piece.removeprefix("\u2581"), word}
+    for place, (label, word) in enumerate(zip(labels(kind.rows), words_of(kind.rows))):
+        own = {label.removeprefix("\u00b7"), word}
         names |= own
         if not own.isdisjoint(words):
             found.append(place)
@@ -210,17 +211,6 @@ def _places(kind: Kind, words: list[str]) -> list[int]:
             near = difflib.get_close_matches(word, sorted(names), 3, 0.3) or sorted(names)[:3]
             raise UserError(f"--words: no {word!r} looks there; nearest: {', '.join(near)}")
     return found
-
-
-def _words(pieces: list[str]) -> list[str]:
-    """The word that each piece is part of."""
-    numbers, words = [], []
-    for piece in pieces:
-        if not words or piece.startswith("\u2581") or piece == "</s>":
-            words.append("")
-        words[-1] += piece.removeprefix("\u2581")
-        numbers.append(len(words) - 1)
-    return [words[number] for number in numbers]
 
 
 def main() -> None:

@@ -5,6 +5,8 @@ import math
 import keras
 from keras import ops
 
+_SEED_TYPE = "uint32" if keras.backend.backend() == "jax" else "int32"  # as XLA and JAX want them
+
 
 class DropoutSeeds(keras.random.SeedGenerator):
     """Hands each dropout of one forward pass its own seed, all of them derived from one given seed.
@@ -13,15 +15,15 @@ class DropoutSeeds(keras.random.SeedGenerator):
     generator state to save, and two replicas never share a mask.
 
     Args:
-        seed: int32 tensor [2], as stateless random functions take it.
+        seed: int32 or uint32 tensor [2], as stateless random functions take it.
     """
 
     def __init__(self, seed):  # the parent's constructor would make the state variable
-        self._seed = seed
+        self._seed = ops.cast(seed, _SEED_TYPE)
         self._count = 0
 
     def next(self, ordered=True):
-        """The next dropout's seed, int32 [2]."""
+        """The next dropout's seed, [2]."""
         self._count += 1
         return self._seed + ops.convert_to_tensor([0, self._count], dtype=self._seed.dtype)
 

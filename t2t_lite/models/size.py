@@ -49,7 +49,7 @@ def multiply_adds(hparams: HParams, target_symbols: int, source: int, target: in
     h = hparams
     projections = _attention(h) // 2  # of queries and outputs, as many as of keys and values
     pair = h.num_heads * (h.d_k + h.d_v)  # scores and their sums, of one position with another
-    encoder = source * (_mixing(h) + _feed_forward(h)) + _scores(h, source) * pair
+    encoder = source * (_mixing(h) + _feed_forward(h)) + scores(h, source) * pair
     decoder = target * (3 * projections + (target + source) * pair + _feed_forward(h))
     memory = source * projections  # its keys and values
     return (
@@ -57,6 +57,15 @@ def multiply_adds(hparams: HParams, target_symbols: int, source: int, target: in
         + h.num_decoder_layers * (decoder + memory)
         + target * h.d_model * target_symbols
     )
+
+
+def scores(hparams: HParams, length: int) -> int:
+    """How many scores a head of an encoder layer computes."""
+    if hparams.encoder_layer == "self_attention":
+        return length**2
+    if hparams.encoder_layer == "restricted_self_attention":
+        return Neighbourhood(hparams.neighbourhood).scores(length)
+    return 0
 
 
 def _mixing(h: HParams) -> int:
@@ -79,15 +88,6 @@ def _mixing_biases(h: HParams) -> int:
 def _directions(h: HParams) -> tuple[int, int]:
     """Recurrent units that read forwards and backwards."""
     return h.d_model - h.d_model // 2, h.d_model // 2
-
-
-def _scores(h: HParams, length: int) -> int:
-    """Scores of a head of the encoder."""
-    if h.encoder_layer == "self_attention":
-        return length**2
-    if h.encoder_layer == "restricted_self_attention":
-        return Neighbourhood(h.neighbourhood).scores(length)
-    return 0
 
 
 def _attention(h: HParams) -> int:

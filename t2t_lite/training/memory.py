@@ -9,10 +9,12 @@ from pathlib import Path
 from t2t_lite.config import HParams
 from t2t_lite.data.buckets import Bucket
 from t2t_lite.data.tokenizer import Vocabularies
-from t2t_lite.models.size import embedding_symbols, parameters
+from t2t_lite.models.size import embedding_symbols, parameters, scores
 
 CGROUPS, PROCESS_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _GRAPH = 150 << 20  # bytes of the traced and optimised graph of an update
+# Vectors of d_model that the encoder's layer type keeps of each symbol, with its normalisation.
+_KEPT = {"self_attention": 9, "restricted_self_attention": 15, "recurrent": 29, "convolution": 6}
 _SHORTEST_SEARCH = 52  # source and target length of a search, with the problems' extra_length of 50
 
 
@@ -110,13 +112,16 @@ class TrainingMemory:
 
         Of each symbol: attention 9 vectors of d_model (queries, keys, values, heads, the mask of
         dropout, three of the normalisation, and its output), the feed-forward network 5 and one of
-        d_ff, each attention a row of weights, the softmax three rows of the vocabulary.
+        d_ff, each attention a row of weights, the softmax three rows of the vocabulary. Of the
+        encoder's other layer types the vectors were measured.
         """
         h, full = self.hparams, self.precision == "float32"
         source, target = batch.source_length, batch.target_length
         # Normalisation, weights of attention and softmax are float32 under any precision.
         width, weight, row = (4, 4, 12) if full else (3, 4 + 2, 12 + 2)
-        encoder = source * (width * (14 * h.d_model + h.d_ff) + weight * h.num_heads * source)
+        vectors = _KEPT[h.encoder_layer] + 5
+        encoder = source * width * (vectors * h.d_model + h.d_ff)
+        encoder += weight * h.num_heads * scores(h, source)
         decoder = target * (
             width * (21 * h.d_model + h.d_ff) + weight * h.num_heads * (target + source)
         )

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from untrained import untrained_run
 
 from t2t_lite.cli import attention
 
@@ -116,6 +117,18 @@ def test_two_lines_are_refused(refusal, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     common = "--output_dir", run.path, "--target", "text"
     assert "--text: a line ends at character 2" in refusal(attention, *common, "--text", "a\nb")
+
+
+def test_an_encoder_without_attention(call, refusal, run, tmp_path):
+    path, vocabularies = tmp_path / "recurrent", run.vocabularies()
+    untrained_run(path, run.problem, vocabularies, encoder_layer="recurrent")
+    common = "--output_dir", path, "--text", LINE, "--target", "text", "--output", "-"
+    code, out, _ = call(attention, *common)
+    assert code == 0
+    titles = [kind["title"] for kind in data_of(out)["kinds"]]
+    assert titles == ["Decoder self-attention", "Decoder-encoder attention"]
+    message = "--kind=encoder: this model has none; expected one of decoder, cross\n"
+    assert refusal(attention, *common, "--kind", "encoder") == message
 
 
 def test_what_no_page_holds_leaves_no_file(refusal, run, tmp_path, monkeypatch):

@@ -74,6 +74,8 @@ def test_what_does_not_fit_is_one_line_and_writes_nothing(call, refusal, trained
     begin = f"--init_from={trained.path}"
     message = refusal(trainer, *flags, begin, "--set=num_heads=4")
     assert "num_heads: 2 -> 4; expected its sizes" in message
+    message = refusal(trainer, *flags, begin, "--set=encoder_layer=convolution")
+    assert 'encoder_layer: "self_attention" -> "convolution"; expected its sizes' in message
     assert "no run there" in refusal(trainer, *flags, f"--init_from={tmp_path}/no")
     code, out, _ = call(trainer, *flags, begin, "--dry_run")
     assert code == 0 and f"with {trained.vocabularies().source.size} sub-words shared" in out

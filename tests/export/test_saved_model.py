@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
-from untrained import SEARCH, sentence
+from untrained import SEARCH, sentence, untrained_run
 
 import t2t_lite
 from t2t_lite.errors import UserError
@@ -118,6 +118,20 @@ def test_a_model_that_does_not_load_is_an_error(tmp_path, monkeypatch):
         match="does not run in a process of its own, nothing is written: OSError: no SavedModel",
     ):
         saved_model.fresh_outputs(tmp_path, ["a"])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["restricted_self_attention", "recurrent", "convolution"])
+def test_every_layer_type(kind, run, tmp_path):
+    """The export compares outputs itself; a part of one is the attention that there is."""
+    other = untrained_run(
+        tmp_path / "run", run.problem, run.vocabularies(), ends=True, encoder_layer=kind
+    )
+    folder = saved_model.export(other, tmp_path / "export", **SEARCH)
+    assert_serves_everywhere(folder)
+    signature = tf.saved_model.load(folder).signatures["attention_heads"]
+    found = signature(text=tf.constant([sentence(2, 5)]), target=tf.constant([sentence(3, 4)]))
+    assert ("encoder" in found) == ("attention" in kind) and "decoder" in found
 
 
 def test_parsing(parser_export):

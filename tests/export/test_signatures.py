@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
-from untrained import SEARCH, WORDS, sentence
+from untrained import SEARCH, WORDS, sentence, untrained_run
 
 import t2t_lite
 from t2t_lite import registry
@@ -133,6 +133,18 @@ def test_attention_of_each_kind_and_head(loaded, model):
             assert not found[..., rows:, :].any() and not found[..., columns:].any()
         for name, pieces in ("source_pieces", kind.columns), ("target_pieces", kind.rows):
             assert [piece for piece in texts(result[name])[i] if piece] == pieces
+
+
+def test_attention_of_an_encoder_that_has_none(run, tmp_path):
+    recurrent = untrained_run(
+        tmp_path / "run", run.problem, run.vocabularies(), encoder_layer="recurrent"
+    )
+    search = Search.of(run.problem.decoding)
+    functions = Signatures(recurrent.translator(), search).functions()
+    line = tf.constant(["the old boat"])
+    assert functions["attention_heads"](line, line).keys() == {
+        *("decoder", "cross", "source_pieces", "target_pieces")
+    }
 
 
 def test_what_is_not_utf8_is_named(loaded):

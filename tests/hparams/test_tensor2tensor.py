@@ -47,21 +47,3 @@ def test_learning_rates_are_tensor2tensors(shared):
         for hparams in registry.hparams(name), settings.read(found["hparams"], 37_000):
             ours = [float(learning_rate(hparams, step + 1)) for step in rates["steps"]]
             assert ours == pytest.approx(found["lr"], rel=2e-6, abs=1e-12), name
-
-
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        ("self_attention_type", "dot_product_relative"),
-        ("max_relative_position", 20),
-        ("ffn_layer", "local_moe"),
-        ("pack_dataset", True),
-        ("pos", "emb"),
-        ("layer_preprocess_sequence", "na"),
-        ("learning_rate_schedule", "cosdecay"),
-        ("weight_decay", 0.1),
-    ],
-)
-def test_what_is_not_here_is_refused_by_name(name, value):
-    with pytest.raises(UserError, match=f"tensor2tensor's {name}.*{value}.*expected"):
-        settings.read({name: value}, 100)

@@ -225,6 +225,20 @@ def test_every_kind_and_head(page, translator, line):
     assert page.browser.get_log("browser") == []
 
 
+def test_pieces_of_tensor2tensors_vocabularies(page, line):
+    answer = {
+        "text": ["Schnee, ja"], "score": [-1], "log_prob": [-2],
+        "source_pieces": ["snow", "flake_", ", _", "on_", "<EOS>"],
+        "target_pieces": ["constructor_", ", _", "j", "a_", "<EOS>_"],
+        "attention": [np.full([5, 5], 0.2).tolist()] * 2,
+    }  # fmt: skip
+    page.answer_with(200, {"predictions": [answer]})
+    page.send(line)
+    rows, columns, values = page.heat_map()
+    assert rows == ["constructor", ", ", "ja"] and columns == ["snowflake", ", ", "on", "end"]
+    np.testing.assert_allclose(values, [[40, 20, 20, 20]] * 3)
+
+
 def test_several_lines_each_with_its_alternatives(page, translator, line):
     _, model = translator
     page.send(f"\n{line}\n \u3000\n{line} {line}\n")

@@ -1,8 +1,10 @@
 """Memory: what a cgroup leaves, and what a training takes."""
 
+from typing import get_args
+
 import pytest
 
-from t2t_lite.config import HParams
+from t2t_lite.config import HParams, LayerType
 from t2t_lite.data.buckets import Bucket
 from t2t_lite.training import memory
 from t2t_lite.training.memory import (
@@ -68,6 +70,17 @@ def test_an_update_takes_more_for_more():
     assert update() < update(large) < update(Bucket(200, 20, 20))
     assert update(large, precision="bfloat16") < update(large) < update(Bucket(20, 100, 100))
     assert update(replicas=3) == 3 * update()
+
+
+def test_long_inputs_take_least_where_not_all_positions_see_each_other():
+    long = Bucket(1, 2000, 20)
+
+    def update(kind):
+        return TrainingMemory(HParams(encoder_layer=kind), [1000]).update(long)
+
+    whole, *others = map(update, get_args(LayerType))
+    assert max(others) < whole
+    assert min(others) == update("convolution")
 
 
 def test_the_whole_is_the_sum_of_its_parts():

@@ -1,9 +1,10 @@
 // The server's page: lines in, outputs with their alternatives, trees and attention out. Text only ever becomes text nodes and
 // attributes; pictures are shown as images, in which nothing runs.
 
-const END = "</s>"; // SentencePiece's piece for the end of a sentence
 const START = "<pad>"; // what the decoder reads before it has written anything
-const SPACE = "\u2581"; // its mark of a space
+const SPECIAL = new Map([[START, "start"], ["</s>", "end"], ["<EOS>", "end"]]); // of SentencePiece and of tensor2tensor
+const SPACE = "\u2581"; // SentencePiece's mark of a space
+const TOKEN_END = /_$/; // tensor2tensor's mark
 const BLANK = /^\s*$/u;
 // Scripts without spaces between words.
 const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}\p{sc=Myanmar}]/u;
@@ -230,16 +231,18 @@ async function predictAttention(signature, text, target, signal) {
 
 /** Pieces joined into words: [{text, from, to, end}], of the pieces from `from` to before `to`; end: the sentence's, or its start. */
 function words(pieces) {
+  const marked = pieces.some((piece) => piece.startsWith(SPACE)); // else tensor2tensor's
+  const texts = marked ? pieces : pieces.map((piece) => piece.replace(TOKEN_END, ""));
   const found = [];
   pieces.forEach((piece, i) => {
     const last = found.at(-1);
-    const end = { [END]: "end", [START]: "start" }[piece];
-    const begins = end || last?.end || UNSPACED.test(piece) || (piece.startsWith(SPACE) && last?.text !== "");
-    if (begins || !last) {
-      found.push({ text: end ?? joined([piece]), from: i, to: i + 1, end: Boolean(end) });
+    const end = SPECIAL.get(texts[i]);
+    const follows = marked ? piece.startsWith(SPACE) && last?.text !== "" : i > 0 && TOKEN_END.test(pieces[i - 1]);
+    if (!last || end || last.end || follows || UNSPACED.test(piece)) {
+      found.push({ text: end ?? joined([texts[i]]), from: i, to: i + 1, end: Boolean(end) });
     } else {
       last.to = i + 1;
-      last.text = joined(pieces.slice(last.from, last.to));
+      last.text = joined(texts.slice(last.from, last.to));
     }
   });
   return found;
