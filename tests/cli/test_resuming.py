@@ -148,6 +148,7 @@ def test_minutes_and_patience_end_it_with_exit_code_0(call, flags, tmp_path):
     assert len(list((run / "best").iterdir())) == 2
     code, _, err = call(trainer, *flags, "--set=patience=3")
     assert code == 0 and "trained 8 steps" in err, err
+    assert "averaged 4 checkpoints, steps 00000002 to" in err  # whenever it was cut off
 
 
 def test_patience_without_a_dev_set_is_said(call, flags, tmp_path):
