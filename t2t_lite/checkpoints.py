@@ -175,6 +175,7 @@ class Checkpoints:
             if path.is_symlink():
                 raise UserError(f"{path}: a link; expected the checkpoint itself")
         damaged: dict[Path, str] = {}
+        weights_left = False
         for path in reversed(self.steps()):
             try:
                 load_arrays(path / MODEL, model)
@@ -183,10 +184,11 @@ class Checkpoints:
                 return _checked(position, path / TRAINING)
             except DamagedFile as error:
                 damaged[path] = str(error)
+                weights_left |= error.path.name == TRAINING
         if not damaged:
             return None
-        newest, why = next(iter(damaged.items()))
-        if not without_optimizer:
+        if weights_left and not without_optimizer:
+            why = next(iter(damaged.values()))
             raise UserError(
                 f"no checkpoint is left from which training can go on: {why}; bring the file back, "
                 "or go on from the newest weights with a fresh optimizer: "
@@ -207,7 +209,8 @@ class Checkpoints:
             self._log(f"warning: the weights of {path} go on with a fresh optimizer")
             step.assign(about["step"])
             return about.get("position") or {"epoch": 0}
-        raise UserError(f"no checkpoint is whole: {next(iter(damaged.values()))}")
+        why = next(iter(damaged.values()))
+        raise UserError(f"no checkpoint is whole: {why}; bring one back, or train anew elsewhere")
 
     def _set_aside(self, damaged: dict[Path, str], whole: Path) -> None:
         for path, why in damaged.items():

@@ -362,6 +362,10 @@ def test_without_the_optimizers_state_it_is_refused_unless_told(tmp_path):
     saved.break_file(3, MODEL, cut_off)
     assert saved.restore(without_optimizer=True) == ({"batch": 2}, 2, 2)
     assert saved.names() == ["step-00000001", "step-00000002", "step-00000003.damaged"]
+    for step in 1, 2:
+        saved.break_file(step, MODEL, changed)
+    with pytest.raises(UserError, match="no checkpoint is whole: .*step-00000002/model"):
+        saved.restore()
 
 
 def test_another_models_checkpoint_is_no_damage(tmp_path):
