@@ -112,8 +112,9 @@ class Checkpoints:
             to_disk(partial)
             partial.rename(path)
             to_disk(self.folder)
-        except OSError:
+        except OSError as error:
             shutil.rmtree(partial, ignore_errors=True)
+            error.add_note(f"step {about['step']:,} is not saved; the same command resumes before")
             raise
         try:
             self._remove_old()
