@@ -202,7 +202,11 @@ def test_empty_corpus(tmp_path):
             source.check()
 
 
-@pytest.mark.parametrize("data", [b"\x1f\x8bnot gzip", gzip.compress(b"x\ty\n" * 1000)[:-20]])
+@pytest.mark.parametrize(
+    "data",
+    [b"\x1f\x8bnot gzip", gzip.compress(b"x\ty\n" * 1000)[:-20]],
+    ids=["no gzip", "cut off"],
+)
 def test_broken_gzip(tmp_path, data):
     path = tmp_path / "a.tsv.gz"
     path.write_bytes(data)
