@@ -109,7 +109,7 @@ def recurrent(x, mask, weights):
 
     def read(line, name):
         projected = line @ weights[f"{name}_input/kernel"] + weights[f"{name}_input/bias"]
-        u_z, u_r, u_c = np.split(weights[f"{name}/unit/state/kernel"], 3, axis=1)
+        u_z, u_r, u_c = np.split(weights[f"{name}_state"], 3, axis=1)
         state, states = np.zeros(len(u_z)), []
         for x_z, x_r, x_c in (np.split(row, 3) for row in projected):
             z, r = sigmoid(x_z + state @ u_z), sigmoid(x_r + state @ u_r)

@@ -4,9 +4,10 @@ import keras
 import numpy as np
 import numpy_transformer as oracle
 import pytest
+import tensorflow as tf
 from layer_checks import randomise, weights
 
-from t2t_lite.layers.recurrent import Recurrent
+from t2t_lite.layers.recurrent import Recurrent, states
 
 IDS = np.array([[5, 7, 4, 9, 1], [8, 3, 1, 0, 0]], np.int32)
 MASK = (IDS != 0)[:, None, None]
@@ -28,16 +29,36 @@ def test_equals_numpy(d_model):
     assert attention is None
 
 
-def test_equals_keras_gru():
-    layer, x = built(8)
-    w = weights(layer)
-    gru = keras.layers.GRU(4, return_sequences=True)
-    gru.build((None, None, 8))
-    bias = w["forward_input/bias"]
-    gru.set_weights(
-        [w["forward_input/kernel"], w["forward/unit/state/kernel"], np.stack([bias, 0 * bias])]
+@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_states_and_their_gradients_are_those_of_keras_gru(backwards, xla):
+    random = np.random.default_rng(1)
+    x, kernel, upstream = (
+        tf.constant(random.normal(size=shape), tf.float32)
+        for shape in ((5, 2, 12), (4, 12), (5, 2, 4))
     )
-    np.testing.assert_allclose(layer(x[:1], MASK[:1])[0][..., :4], gru(x[:1]), atol=1e-6)
+    gru = keras.layers.GRU(4, return_sequences=True, go_backwards=backwards)
+    gru.build((None, None, 12))
+    gru.set_weights([np.eye(12), kernel, np.zeros([2, 12])])  # our inputs are projected
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        expected = tf.transpose(gru(tf.transpose(x, [1, 0, 2])), [1, 0, 2])
+        expected = expected[::-1] if backwards else expected
+    variables = [x, gru.trainable_weights[1].value]
+    of_theirs = tape.gradient(expected, variables, output_gradients=upstream)
+
+    @tf.function(jit_compile=xla, input_signature=[tf.TensorSpec([None, None, 12])])
+    def ours(x):
+        with tf.GradientTape() as tape:
+            tape.watch([x, kernel])
+            found = states(x, kernel, backwards)
+        return found, tape.gradient(found, [x, kernel], output_gradients=upstream)
+
+    found, of_ours = ours(x)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    for one, other in zip(of_ours, of_theirs, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_each_output_knows_of_every_input():
