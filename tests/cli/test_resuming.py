@@ -226,3 +226,23 @@ def test_a_run_is_trained_by_one_process(call, flags, tmp_path):
         code, _, err = call(trainer, *flags, f"--output_dir={run}")
     assert code == 2 and f"{run}: another t2t-trainer is at work there (process" in err
     assert not run.exists()
+
+
+def test_a_figure_that_is_no_number_is_the_worst(call, flags, tmp_path, monkeypatch):
+    from t2t_lite.translator import Translator
+
+    evaluate, made = Translator.evaluate, []
+
+    def no_number_at_first(translator, *args, **options):
+        dev = evaluate(translator, *args, **options)
+        if not made:
+            dev.figures["loss"] = float("nan")
+        made.append(dev.figures["loss"])
+        return dev
+
+    monkeypatch.setattr(Translator, "evaluate", no_number_at_first)
+    run, more = tmp_path / "run", ["--set=eval_steps=2", "--set=best_by=loss", "--set=patience=9"]
+    code, _, err = call(trainer, *flags, *more, f"--output_dir={run}")
+    assert code == 0 and len(made) > 2, err
+    [best] = (run / "best").iterdir()
+    assert best.name != "step-00000002.safetensors"
