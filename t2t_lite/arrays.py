@@ -1,7 +1,7 @@
 """Files of named arrays (safetensors): weights, and the state of a training.
 
 Whole or not at all, on the disk before they have their name, and damage is noticed: beside the
-arrays stands JSON that says what they are, with a checksum.
+arrays stands JSON that says what they are, with checksums of both.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ def write_arrays(path: Path, values: dict[str, np.ndarray], about: dict) -> None
     """
     # Not as metadata of its own: safetensors writes several in any order, and files would differ.
     about = about | {"crc32": crc32(values)}
+    about["about_crc32"] = _crc32_of_json(about)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     partial.unlink(missing_ok=True)  # a link would be followed
@@ -102,6 +103,10 @@ def crc32(values: dict[str, np.ndarray]) -> str:
 
 def _bytes(value: np.ndarray) -> memoryview:
     return np.ascontiguousarray(value).data.cast("B")
+
+
+def _crc32_of_json(value: dict) -> str:
+    return f"{zlib.crc32(json.dumps(value).encode()):08x}"
 
 
 def _check_crc32(path: Path, about: dict, checksum: str) -> None:
@@ -239,6 +244,8 @@ def _about(path: Path, file) -> dict:
         raise DamagedFile(
             path, f"{path}: not a checkpoint of t2t_lite, which says of what step it is"
         )
+    if about.pop("about_crc32", None) not in (None, _crc32_of_json(about)):
+        raise DamagedFile(path, f"{path}: damaged, not as it was written")
     return about
 
 

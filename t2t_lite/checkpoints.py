@@ -112,8 +112,9 @@ class Checkpoints:
             to_disk(partial)
             partial.rename(path)
             to_disk(self.folder)
-        except OSError:
+        except OSError as error:
             shutil.rmtree(partial, ignore_errors=True)
+            error.add_note(f"step {about['step']:,} is not saved; the same command resumes before")
             raise
         try:
             self._remove_old()
@@ -175,6 +176,7 @@ class Checkpoints:
             if path.is_symlink():
                 raise UserError(f"{path}: a link; expected the checkpoint itself")
         damaged: dict[Path, str] = {}
+        weights_left = False
         for path in reversed(self.steps()):
             try:
                 load_arrays(path / MODEL, model)
@@ -183,10 +185,11 @@ class Checkpoints:
                 return _checked(position, path / TRAINING)
             except DamagedFile as error:
                 damaged[path] = str(error)
+                weights_left |= error.path.name == TRAINING
         if not damaged:
             return None
-        newest, why = next(iter(damaged.items()))
-        if not without_optimizer:
+        if weights_left and not without_optimizer:
+            why = next(iter(damaged.values()))
             raise UserError(
                 f"no checkpoint is left from which training can go on: {why}; bring the file back, "
                 "or go on from the newest weights with a fresh optimizer: "
@@ -207,7 +210,8 @@ class Checkpoints:
             self._log(f"warning: the weights of {path} go on with a fresh optimizer")
             step.assign(about["step"])
             return about.get("position") or {"epoch": 0}
-        raise UserError(f"no checkpoint is whole: {next(iter(damaged.values()))}")
+        why = next(iter(damaged.values()))
+        raise UserError(f"no checkpoint is whole: {why}; bring one back, or train anew elsewhere")
 
     def _set_aside(self, damaged: dict[Path, str], whole: Path) -> None:
         for path, why in damaged.items():
@@ -251,6 +255,7 @@ class BestWeights:
         ranked = self.ranked(figure)
         sign = -1 if figure == "loss" else 1
         if len(ranked) < self.keep or sign * value > sign * ranked[self.keep - 1][0]:
+            self.folder.mkdir(exist_ok=True)  # the run's is there, or was taken away meanwhile
             path = self.folder / f"step-{step:08d}.safetensors"
             write_arrays(path, arrays(model), {"step": step, "figure": figure, "value": value})
             for _, worst in self.ranked(figure)[self.keep :]:

@@ -157,9 +157,9 @@ class Run:
             )
         if self.averaged.is_file() and not self.checkpoints().steps():
             raise UserError(
-                f"{self.path}: no checkpoint is left, of a training that has ended with "
-                f"{self.averaged.name}; bring checkpoints/ back, or choose another directory, "
-                f"where --init_from={self.path} begins with these weights"
+                f"{self.path}: no checkpoint to go on from, only {self.averaged.name}; bring "
+                f"checkpoints/ back, or choose another directory, where --init_from={self.path} "
+                "begins with these weights"
             )
         return old
 

@@ -362,6 +362,10 @@ def test_without_the_optimizers_state_it_is_refused_unless_told(tmp_path):
     saved.break_file(3, MODEL, cut_off)
     assert saved.restore(without_optimizer=True) == ({"batch": 2}, 2, 2)
     assert saved.names() == ["step-00000001", "step-00000002", "step-00000003.damaged"]
+    for step in 1, 2:
+        saved.break_file(step, MODEL, changed)
+    with pytest.raises(UserError, match="no checkpoint is whole: .*step-00000002/model"):
+        saved.restore()
 
 
 def test_another_models_checkpoint_is_no_damage(tmp_path):
@@ -405,6 +409,8 @@ def test_a_run_that_is_taken_away_is_not_begun_anew(tmp_path):
     checkpoints.save(1, variables(), {}, {})
     with pytest.raises(FileNotFoundError, match="run/checkpoints"):
         checkpoints.wait()
+    with pytest.raises(FileNotFoundError, match="run/best"):
+        BestWeights(tmp_path / "run" / "best").add(1, "bleu", 3.0, variables())
     assert not (tmp_path / "run").exists()
 
 

@@ -112,7 +112,7 @@ def test_what_may_lie_where_a_run_begins(run, tmp_path):
 def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew(run):
     with pytest.raises(t2t_lite.UserError) as error:
         run.check_resumable()
-    assert "no checkpoint is left" in str(error.value)
+    assert "no checkpoint to go on from, only averaged" in str(error.value)
     assert f"--init_from={run.path} begins with these" in str(error.value)
     run.averaged.unlink()  # killed before its first checkpoint
     run.check_resumable()

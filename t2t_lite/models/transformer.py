@@ -95,8 +95,11 @@ class Transformer(keras.Model):
 
     def call(self, inputs, targets, seeds=None):
         """Predicts each target symbol from the inputs and the targets before it."""
-        memory = self.encode(inputs, seeds)
-        return self.softmax.logits(self._decode(inputs, memory, targets, seeds))
+        return self.softmax.logits(self.states(inputs, targets, seeds))
+
+    def states(self, inputs, targets, seeds=None):
+        """What the logits are made of, [B, T, D]; arguments as `call` takes them."""
+        return self._decode(inputs, self.encode(inputs, seeds), targets, seeds)
 
     def attention(self, inputs, targets):
         """Where the model looks as it predicts the targets, as `call` does.

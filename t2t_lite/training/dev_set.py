@@ -1,5 +1,6 @@
 """The dev set of a training: measured now and then, and whole at the end."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,8 @@ class DevSet:
         self._log(dev_report(f"dev at step {step:,}", dev))
         figure = "loss" if self._run.hparams.best_by == "loss" or not dev.main else dev.main
         value = dev.figures[figure]
+        if math.isnan(value):  # which no other would ever be better than
+            value = math.inf if figure == "loss" else -math.inf
         try:
             self._run.best_weights.add(step, figure, value, self._variables)
         except OSError as error:

@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+# Bytes of the logits that exist at a time: what a cache of a CPU holds is faster to come back to.
+CHUNK_BYTES = 32 << 20
+
 
 class Loss(NamedTuple):
     """Sums over the target symbols that are not padding; divide by `tokens` after adding all up.
@@ -25,66 +28,128 @@ class Loss(NamedTuple):
         return Loss(*(a + b for a, b in zip(self, other)))
 
 
-def label_smoothed_cross_entropy(logits, targets, smoothing) -> Loss:
+def label_smoothed_cross_entropy(states, matrix, targets, smoothing, scale=1.0) -> Loss:
     """Cross-entropy against 1 - e on the target and e spread evenly over all V symbols [36].
 
+    The logits are products of `states` with `matrix`, and never exist whole: with V = 37,000 they
+    would be the largest tensor of an update by far. They are made for some rows at a time, and the
+    gradients of both factors at once.
+
     Args:
-        logits: float32 [B, T, V].
+        states: [B, T, D], what the decoder gives.
+        matrix: float32 [V, D], the softmax's (section 3.4).
         targets: int32 [B, T], padded with 0.
         smoothing: e, epsilon_ls.
+        scale: of the gradients that `smoothed` is going to have, so that they do not vanish in
+            float16.
     """
-    real = tf.cast(targets != 0, tf.float32)
-    smoothed, nll, correct = _cross_entropies(logits, targets, smoothing)
-    values = smoothed, tf.stop_gradient(nll), tf.stop_gradient(correct)
-    return Loss(*(tf.reduce_sum(value * real) for value in values), tf.reduce_sum(real))
+    width = matrix.shape[1]
+    rows, targets = tf.reshape(states, [-1, width]), tf.reshape(targets, [-1])
+    sums = _cross_entropies(rows, tf.convert_to_tensor(matrix), targets, smoothing, scale)
+    smoothed, *reported = sums
+    tokens = tf.reduce_sum(tf.cast(targets != 0, tf.float32))
+    return Loss(smoothed, *map(tf.stop_gradient, reported), tokens)
 
 
 def negative_log_likelihood(logits, targets) -> tuple[tf.Tensor, tf.Tensor]:
     """How well the model predicts each target, without smoothing.
 
     Args:
-        logits: float32 [B, T, V].
-        targets: int32 [B, T].
+        logits: float32 [..., V].
+        targets: int32 [...].
 
     Returns:
-        -log p of the target in nats, float32 [B, T], and whether the target is the most probable
-        symbol, bool [B, T].
+        -log p of the target in nats, float32 [...], and whether the target is the most probable
+        symbol, bool [...].
     """
     _, best, top, log_p = _softmax(logits)
-    return top - tf.gather(logits, targets, batch_dims=2) - log_p, best == targets
+    return top - _at(logits, targets) - log_p, best == targets
+
+
+def _at(values, symbols):
+    """values [..., V], symbols [...] -> each place's value of its symbol."""
+    return tf.gather(values, symbols, batch_dims=len(symbols.shape))
 
 
 def _softmax(logits):
-    """logits [B, T, V] -> p [B, T, V]; most probable symbol, its logit, its log p, [B, T] each.
+    """logits [..., V] -> p [..., V]; most probable symbol, its logit, its log p, [...] each.
 
     Any symbol's log p is log p of that one, which can't underflow, less the difference of logits.
     TensorFlow's fused cross-entropy takes six times as long on CPUs.
     """
     p = tf.nn.softmax(logits)
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)
-    at = {"batch_dims": 2}  # gathers one symbol's value at each position
-    return p, best, tf.gather(logits, best, **at), tf.math.log(tf.gather(p, best, **at))
+    return p, best, _at(logits, best), tf.math.log(_at(p, best))
 
 
-def _cross_entropies(logits, targets, smoothing):
-    """logits [B, T, V], targets [B, T] -> smoothed and plain cross-entropy, correct; [B, T] each.
-
-    With its own gradient, p - q, since [B, T, V] is the largest tensor of a training step: one
-    softmax serves both passes, and the gradient of picking the targets' logits would be a scatter.
-    """
+def _cross_entropies(states, matrix, targets, smoothing, scale):
+    """states [N, D], matrix [V, D], targets [N] -> sums: smoothed, nll, correct."""
 
     @tf.custom_gradient
-    def cross_entropies(logits):
-        p, best, top, log_p = _softmax(logits)
-        nll = top - tf.gather(logits, targets, batch_dims=2) - log_p
-        mean = top - tf.reduce_mean(logits, axis=-1) - log_p  # over all symbols
-        smoothed = (1.0 - smoothing) * nll + smoothing * mean
+    def cross_entropies(states, matrix):
+        sums, *gradients = _in_chunks(states, matrix, targets, smoothing, scale)
 
         def gradient(smoothed_gradient, *_):
-            size = logits.shape[-1]
-            q = tf.one_hot(targets, size) * (1.0 - smoothing) + smoothing / size
-            return (p - q) * smoothed_gradient[..., None]
+            factor = smoothed_gradient / scale
+            return [each * tf.cast(factor, each.dtype) for each in gradients]
 
-        return (smoothed, nll, tf.cast(best == targets, tf.float32)), gradient
+        return sums, gradient
 
-    return cross_entropies(logits)
+    return cross_entropies(states, matrix)
+
+
+def _in_chunks(states, matrix, targets, smoothing, scale):
+    """-> (sums, gradient of states [N, D], gradient of matrix [V, D]); these times scale."""
+    symbols, width = matrix.shape
+    total = states.shape[0] or tf.shape(states)[0]
+    most = max(1, CHUNK_BYTES // (4 * symbols))
+    count = -(-total // most)
+    size = -(-total // count)  # rows of a chunk; the last is filled up with padding
+    states = tf.pad(states, [[0, count * size - total], [0, 0]])
+    targets = tf.pad(targets, [[0, count * size - total]])
+    factor = tf.cast(matrix, states.dtype)
+
+    def chunk(index, sums, gradients, matrix_gradient):
+        rows = tf.reshape(tf.slice(states, [index * size, 0], [size, width]), [size, width])
+        more, logits_gradient = _of_logits(
+            tf.cast(tf.matmul(rows, factor, transpose_b=True), tf.float32),
+            tf.slice(targets, [index * size], [size]),
+            smoothing,
+        )
+        logits_gradient = tf.cast(logits_gradient * scale, states.dtype)
+        gradients = gradients.write(index, tf.matmul(logits_gradient, factor))
+        more_gradient = tf.matmul(logits_gradient, rows, transpose_a=True)
+        return (
+            index + 1,
+            [a + b for a, b in zip(sums, more)],
+            gradients,
+            matrix_gradient + tf.cast(more_gradient, tf.float32),
+        )
+
+    gradients = tf.TensorArray(states.dtype, size=count)
+    _, sums, gradients, matrix_gradient = tf.while_loop(
+        lambda index, *_: index < count,
+        chunk,
+        [0, [0.0, 0.0, 0.0], gradients, tf.zeros([symbols, width])],
+        parallel_iterations=1,
+    )
+    return sums, tf.reshape(gradients.stack(), [-1, width])[:total], matrix_gradient
+
+
+def _of_logits(logits, targets, smoothing):
+    """logits [C, V], targets [C] -> (sums, the gradient of the first [C, V]).
+
+    That is p - q, with nothing at padding.
+    """
+    real = tf.cast(targets != 0, tf.float32)
+    p, best, top, log_p = _softmax(logits)
+    nll = top - _at(logits, targets) - log_p
+    mean = top - tf.reduce_mean(logits, axis=-1) - log_p  # over all symbols
+    smoothed = (1.0 - smoothing) * nll + smoothing * mean
+    sums = [
+        tf.reduce_sum(values * real)
+        for values in (smoothed, nll, tf.cast(best == targets, tf.float32))
+    ]
+    spread = (p - smoothing / logits.shape[-1]) * real[:, None]
+    places = tf.stack([tf.range(tf.size(targets)), targets], axis=1)
+    return sums, tf.tensor_scatter_nd_sub(spread, places, (1.0 - smoothing) * real)

@@ -10,6 +10,7 @@ from t2t_lite.config import HParams
 from t2t_lite.data.buckets import Bucket
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.models.size import embedding_symbols, parameters, scores
+from t2t_lite.training.loss import CHUNK_BYTES
 
 CGROUPS, PROCESS_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _GRAPH = 150 << 20  # bytes of the traced and optimised graph of an update
@@ -89,7 +90,7 @@ class TrainingMemory:
         """
         gradients = 4 * self._weights
         embeddings = 4 * self.symbols[-1] * self.hparams.d_model
-        begin = self._kept(batch) + embeddings + gradients
+        begin = self._kept(batch) + 2 * embeddings + gradients  # the sum over chunks of logits
         end = 2 * gradients + 4 * embeddings
         sums = _GRAPH + 2 * gradients if micro_batches > 1 else 0
         # bfloat16's and float16's copies of the weights.
@@ -112,13 +113,13 @@ class TrainingMemory:
 
         Of each symbol: attention 9 vectors of d_model (queries, keys, values, heads, the mask of
         dropout, three of the normalisation, and its output), the feed-forward network 5 and one of
-        d_ff, each attention a row of weights, the softmax three rows of the vocabulary. Of the
-        encoder's other layer types the vectors were measured.
+        d_ff, each attention a row of weights. Of the encoder's other layer types the vectors were
+        measured. Of the logits three parts exist at a time.
         """
         h, full = self.hparams, self.precision == "float32"
         source, target = batch.source_length, batch.target_length
-        # Normalisation, weights of attention and softmax are float32 under any precision.
-        width, weight, row = (4, 4, 12) if full else (3, 4 + 2, 12 + 2)
+        # Normalisation, weights of attention and logits are float32 under any precision.
+        width, weight = (4, 4) if full else (3, 4 + 2)
         vectors = _KEPT[h.encoder_layer] + 5
         encoder = source * width * (vectors * h.d_model + h.d_ff)
         encoder += weight * h.num_heads * scores(h, source)
@@ -127,7 +128,8 @@ class TrainingMemory:
         )
         memory = source * width * 2 * h.d_model  # the keys and values of the cross-attention
         layers = h.num_encoder_layers * encoder + h.num_decoder_layers * (decoder + memory)
-        return batch.rows * (layers + target * row * self.symbols[-1])
+        logits = 3 * min(CHUNK_BYTES, 4 * batch.rows * target * self.symbols[-1])
+        return batch.rows * layers + logits
 
 
 def _fields(file: Path) -> dict[str, int]:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -126,7 +127,9 @@ class RunLog:
 
     def __enter__(self):
         if self._path:
-            self._file = open(self._path / "log.jsonl", "a", encoding="utf-8", buffering=1)
+            file = self._path / "log.jsonl"
+            _drop_half_a_line(file)
+            self._file = open(file, "a", encoding="utf-8", buffering=1)
             self._writer = tf.summary.create_file_writer(str(self._path / "tensorboard"))
         else:
             self._file, self._writer = io.StringIO(), tf.summary.create_noop_writer()
@@ -164,6 +167,14 @@ class RunLog:
             if not self._complained:
                 self._log(f"warning: the log of {self._path} is not complete: {reason(error)}")
             self._complained = True
+
+
+def _drop_half_a_line(file: Path) -> None:
+    """Takes away what a crash or a full disk left of a last line: the next is not to join it."""
+    if file.is_file():
+        content = file.read_bytes()
+        if not content.endswith(b"\n"):
+            os.truncate(file, content.rfind(b"\n") + 1)
 
 
 def samples(dev: Evaluation) -> list[tuple[str, str, str]]:

@@ -183,9 +183,12 @@ class TrainStep:
         def micro_batch(index):
             seeds = DropoutSeeds(tf.random.experimental.stateless_fold_in(seed, index))
             with tf.GradientTape() as tape:
-                logits = self._model(inputs[index], targets[index], seeds=seeds)
                 loss = label_smoothed_cross_entropy(
-                    logits, targets[index], self._hparams.label_smoothing
+                    self._model.states(inputs[index], targets[index], seeds=seeds),
+                    self._model.softmax.embeddings,
+                    targets[index],
+                    self._hparams.label_smoothing,
+                    scale,
                 )
                 scaled = loss.smoothed * scale
             gradients = tape.gradient(scaled, list(self._variables.values()))

@@ -244,10 +244,11 @@ class Trainer:
                     self._dev.evaluate(step, record)
             end = self._end(step, (time.monotonic() - started) / 60, minutes)
             stop, end = self._agreement.decide(signals.received, end)
-            due = step % h.checkpoint_steps == 0 or end
-            if step > saved and (due or time.monotonic() - saved_at >= h.checkpoint_minutes * 60):
+            due = step % h.checkpoint_steps == 0 or step == h.train_steps
+            due = due or time.monotonic() - saved_at >= h.checkpoint_minutes * 60
+            if step > saved and (due or end):
                 with meter.paused():
-                    self._save()
+                    self._save(interim=not due)
                 saved, saved_at = step, time.monotonic()
             if stop:
                 raise Stopped(stop)

@@ -148,6 +148,7 @@ def test_minutes_and_patience_end_it_with_exit_code_0(call, flags, tmp_path):
     assert len(list((run / "best").iterdir())) == 2
     code, _, err = call(trainer, *flags, "--set=patience=3")
     assert code == 0 and "trained 8 steps" in err, err
+    assert "averaged 4 checkpoints, steps 00000002 to" in err  # whenever it was cut off
 
 
 def test_patience_without_a_dev_set_is_said(call, flags, tmp_path):
@@ -203,7 +204,8 @@ def test_a_disk_that_is_full_for_a_while(call, flags, tmp_path, monkeypatch):
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-00000004"]
     full = 100
     code, _, err = call(trainer, *flags, f"--output_dir={run}", "--set=train_steps=6")
-    assert code == 1 and err.splitlines()[-1].endswith("No space left on device"), err
+    end = "No space left on device; step 6 is not saved; the same command resumes before"
+    assert code == 1 and err.splitlines()[-1].endswith(end), err
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-00000004"]
 
 
@@ -224,3 +226,23 @@ def test_a_run_is_trained_by_one_process(call, flags, tmp_path):
         code, _, err = call(trainer, *flags, f"--output_dir={run}")
     assert code == 2 and f"{run}: another t2t-trainer is at work there (process" in err
     assert not run.exists()
+
+
+def test_a_figure_that_is_no_number_is_the_worst(call, flags, tmp_path, monkeypatch):
+    from t2t_lite.translator import Translator
+
+    evaluate, made = Translator.evaluate, []
+
+    def no_number_at_first(translator, *args, **options):
+        dev = evaluate(translator, *args, **options)
+        if not made:
+            dev.figures["loss"] = float("nan")
+        made.append(dev.figures["loss"])
+        return dev
+
+    monkeypatch.setattr(Translator, "evaluate", no_number_at_first)
+    run, more = tmp_path / "run", ["--set=eval_steps=2", "--set=best_by=loss", "--set=patience=9"]
+    code, _, err = call(trainer, *flags, *more, f"--output_dir={run}")
+    assert code == 0 and len(made) > 2, err
+    [best] = (run / "best").iterdir()
+    assert best.name != "step-00000002.safetensors"

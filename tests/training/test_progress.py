@@ -85,6 +85,16 @@ def test_the_log_and_tensorboard(tmp_path):
     assert tags == dict.fromkeys(["train/loss", "train/padding", "dev/samples", "dev/attention"], 3)
 
 
+def test_half_a_line_of_before_goes(tmp_path):
+    file = tmp_path / "log.jsonl"
+    for before, lines in ('{"step": 3}\n{"st', 2), ('{"step": 3}\n', 2), ('{"st', 1), ("", 1):
+        file.write_text(before)
+        with RunLog(tmp_path, print) as log:
+            log.write("train", 4, loss=2.0)
+        steps = [json.loads(line)["step"] for line in file.read_text().splitlines()]
+        assert steps == [3, 4][-lines:]
+
+
 def test_a_log_that_cannot_be_written_ends_no_training(tmp_path):
     said = []
     (tmp_path / "log.jsonl").symlink_to("/dev/full")

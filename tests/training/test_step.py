@@ -154,6 +154,7 @@ def test_the_loss_falls():
 @pytest.mark.parametrize(
     "replicas, micro_batches, xla",
     [
+        (1, 4, False),
         (2, 2, False),
         *(
             pytest.param(*how, marks=pytest.mark.thorough)
@@ -381,7 +382,7 @@ def traces(step):
     return step.program().experimental_get_tracing_count()
 
 
-@pytest.mark.parametrize("replicas, micro_batches", [(1, 1), (2, 2)])
+@pytest.mark.parametrize("replicas, micro_batches", [(1, 1), (1, 4), (2, 2)])
 def test_all_shapes_share_one_trace(replicas, micro_batches):
     _, step, _ = new_step(replicas, micro_batches=micro_batches)
     for rows, source, target in ((4, 5, 6), (2, 8, 7), (1, 3, 9), (3, 9, 2)):
@@ -390,8 +391,9 @@ def test_all_shapes_share_one_trace(replicas, micro_batches):
     assert traces(step) == 1
 
 
-def test_report():
-    _, step, _ = new_step(hparams=HPARAMS.replace(warmup_steps=4))
+@pytest.mark.parametrize("micro_batches", [1, 4])
+def test_report(micro_batches):
+    _, step, _ = new_step(hparams=HPARAMS.replace(warmup_steps=4), micro_batches=micro_batches)
     inputs, targets = batch(0)
     reports = [step(inputs, targets) for _ in range(5)]
     np.testing.assert_allclose(
