@@ -27,6 +27,7 @@ LENGTH, WIDTH = 2048, 256  # of the other sweep
 HEAD = 64  # d_k and d_v, so that h = d / 64 as in the paper
 MOST_SCORES = 4 << 26  # of self-attention, h n^2; more of them would take more than some 10 GiB
 SECONDS = 2.0  # of repetitions
+MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of <malloc.h>
 
 
 def main():
@@ -62,14 +63,15 @@ def measured(kind, n, d):
 
 def measure(kind, n, d):
     """Prints the seconds and MiB of one pass, in a process of its own."""
+    from t2t_lite.malloc import keep_freed_memory
     from t2t_lite.runtime import start_tensorflow
 
+    ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 16)  # what is freed is given back at once
     start_tensorflow(threads=1)
     import tensorflow as tf
 
     from t2t_lite import HParams
     from t2t_lite.layers.encoder import mixing_layer
-    from t2t_lite.training.memory import peak_memory, used_memory
 
     h = HParams(d_model=d, num_heads=d // HEAD, d_k=HEAD, d_v=HEAD, encoder_layer=kind)
     layer = mixing_layer(h, name="layer")
@@ -85,14 +87,21 @@ def measure(kind, n, d):
 
     update = update.get_concrete_function(tf.TensorSpec([1, None, d]))
     x = tf.random.normal([1, n, d])
-    update(x[:, :64])
-    ctypes.CDLL(None).malloc_trim(0)  # else what is freed already would be taken again, unseen
-    before, times = used_memory(), []
+    _, memory = once(update, x[:, :64]), once(update, x)[1]
+    keep_freed_memory()
+    times = [once(update, x)[0]]
     while len(times) < 2 or sum(times) < SECONDS:
-        began = time.process_time()
-        [gradient.numpy() for gradient in update(x)]
-        times.append(time.process_time() - began)
-    print(json.dumps([min(times), max(0, peak_memory() - before) / 2**20]))
+        times.append(once(update, x)[0])
+    print(json.dumps([min(times), memory / 2**20]))
+
+
+def once(update, x):
+    """-> (seconds that the core works, bytes besides what the process has)."""
+    from t2t_lite.training.memory import peak_memory, used_memory
+
+    before, began = used_memory(), time.process_time()
+    [gradient.numpy() for gradient in update(x)]
+    return time.process_time() - began, max(0, peak_memory() - before)
 
 
 def print_table(name, sizes, figures):
