@@ -46,4 +46,4 @@ def test_learning_rates_are_tensor2tensors(shared):
             continue
         for hparams in registry.hparams(name), settings.read(found["hparams"], 37_000):
             ours = [float(learning_rate(hparams, step + 1)) for step in rates["steps"]]
-            assert ours == pytest.approx(found["lr"], rel=2e-6, abs=1e-12), name
+            assert ours == pytest.approx(found["lr"], rel=1e-6, abs=1e-12), name
