@@ -134,7 +134,8 @@ def _smoothing(epsilon: float, symbols: int, hparams: HParams) -> str:
 
     return (
         f"label smoothing {epsilon:g} over {symbols - 1:,} symbols is "
-        f"{hparams.label_smoothing:.6g} over all; our loss is tensor2tensor's + {smoothing_constant(epsilon, symbols):.6f}"
+        f"{hparams.label_smoothing:.6g} over all; our loss is tensor2tensor's + "
+        f"{smoothing_constant(epsilon, symbols):.6f}"
     )
 
 
