@@ -15,11 +15,13 @@ from t2t_lite.arrays import (
     DamagedFile,
     arrays,
     average,
+    check_size,
     load_arrays,
     model_variables,
     read_about,
     write_arrays,
 )
+from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 
 
@@ -196,3 +198,16 @@ def test_a_changed_byte_is_noticed(tmp_path, last):
     with pytest.raises(DamagedFile, match="a: damaged, not as it was written"):
         load_arrays(tmp_path / "a", weights)
     assert np.all(weights["kernel"].numpy() == 0)
+
+
+def test_the_least_size_of_a_file_follows_from_the_layer_types(tmp_path):
+    """A narrow recurrent layer has fewer weights than attention with many wide heads."""
+    file = tmp_path / "weights.safetensors"
+    file.write_bytes(b"x" * 500_000)
+    recurrent = HParams(
+        d_model=16, d_ff=16, num_heads=8, d_k=64, d_v=64,
+        encoder_layer="recurrent", num_encoder_layers=20, num_decoder_layers=1,
+    )  # fmt: skip
+    check_size(file, recurrent)
+    with pytest.raises(UserError, match="500,000 bytes cannot be the model's"):
+        check_size(file, recurrent.replace(encoder_layer="self_attention"))

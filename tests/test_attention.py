@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from t2t_lite.attention import TITLES, Attention, labels, words
+from t2t_lite.attention import TITLES, Attention, check_size, labels, words
+from t2t_lite.errors import UserError
 
 
 @pytest.fixture
@@ -56,3 +57,13 @@ def test_labels(pieces, shown):
 )
 def test_words(pieces, joined):
     assert words(pieces) == joined
+
+
+def test_an_encoder_without_attention_has_no_weights_that_could_be_too_many(monkeypatch):
+    monkeypatch.setattr("t2t_lite.attention.MOST", 3000)
+    hparams = dict(num_heads=2, num_encoder_layers=3, num_decoder_layers=1)
+    too_many = r"the attention of 30 sub-words of input and 10 of output has 6,200 weights"
+    for more in {}, {"encoder_layer": "restricted_self_attention"}:
+        with pytest.raises(UserError, match=too_many):
+            check_size([hparams | more], 30, 10)
+    check_size([hparams | {"encoder_layer": "recurrent"}], 30, 10)
