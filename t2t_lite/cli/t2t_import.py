@@ -1,16 +1,16 @@
 """t2t-import: makes a run directory of what tensor2tensor left."""
 
-import dataclasses
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Self
+from typing import NamedTuple
 
 from t2t_lite import records, registry
 from t2t_lite.cli import arguments
 from t2t_lite.cli.arguments import log
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
+from t2t_lite.files import missing_file
 from t2t_lite.runtime import start_tensorflow
 
 _FILES = "hparams.json", "t2t_trainer_hparams.json"  # beside a checkpoint
@@ -55,13 +55,14 @@ def import_() -> None:
     from t2t_lite.data.tokenizer import Vocabularies, load_vocabulary
     from t2t_lite.tensor2tensor.checkpoint import Checkpoint
     from t2t_lite.tensor2tensor.importing import import_run
+    from t2t_lite.tensor2tensor.settings import over_all_symbols
 
     checkpoint = Checkpoint.open(args.checkpoint)
-    settings = _Settings.of(args, Path(checkpoint.prefix).parent)
+    settings = _settings(args, Path(checkpoint.prefix).parent)
     source = load_vocabulary(problem.vocab)
     target = load_vocabulary(args.target_vocab) if args.target_vocab else source
-    source, target = (checkpoint.fitting(each, settings.divisor) for each in (source, target))
-    hparams = settings.hparams(target.size)
+    source, target = (checkpoint.fitting(each, settings.vocab_divisor) for each in (source, target))
+    hparams = over_all_symbols(settings.hparams, target.size)
     partial = path.with_name(f".{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # of one that was killed
     try:
@@ -80,72 +81,62 @@ def import_() -> None:
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    for line in [*settings.said(target.size), *said]:
+    for line in [_smoothing(settings.hparams.label_smoothing, target.size, hparams), *said]:
         log(line)
     log(f"done; translate with: t2t-decoder --output_dir {path} --input FILE")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Settings:
+class _Settings(NamedTuple):
     """What the flags, and the hparams.json beside the checkpoint, say of the model."""
 
     name: str  # of the set
-    values: dict[str, Any] | None  # tensor2tensor's own
-    stated: HParams | None  # a set's, instead of them
-    overrides: list[str]
+    hparams: HParams  # with tensor2tensor's label smoothing
+    vocab_divisor: int
     target_space_id: int
 
-    @classmethod
-    def of(cls, args, folder: Path) -> Self:
-        file = Path(args.hparams_json) if args.hparams_json else None
-        if args.hparams:
-            if file:
-                raise UserError("--hparams and --hparams_json: expected one of them")
-            stated, record = registry.hparams(args.hparams), {}
-        else:
-            file = file or next(
-                (folder / name for name in _FILES if (folder / name).is_file()), None
-            )
-            if not file:
-                raise UserError(
-                    f"{folder}: no {_FILES[0]}, which tensor2tensor writes beside its checkpoints; "
-                    "expected --hparams_json=PATH, or --hparams=SET, such as transformer_base_v3"
-                )
-            stated, record = None, records.read(file)
+
+def _settings(args, folder: Path) -> _Settings:
+    from t2t_lite.tensor2tensor.settings import read
+
+    if args.hparams and args.hparams_json:
+        raise UserError("--hparams and --hparams_json: expected one of them")
+    if args.hparams:
+        record, values, name = {}, {}, args.hparams
+        hparams = registry.hparams(name)
+    else:
+        record = records.read(_hparams_json(args, folder))
         # As its trainer writes them, or with the name of the set beside them.
-        values = record.get("values", record) if record else None
-        space = args.target_space_id
-        if space is None:
-            space = record.get("problem", {}).get("target_space_id", 0) if record else 0
-        if not 0 <= space < _SPACES:
-            raise UserError(f"--target_space_id={space}: expected 0 to {_SPACES - 1}")
-        name = args.hparams or record.get("hparams_set") or "tensor2tensor"
-        return cls(name, values, stated, args.set, space)
+        values, name = record.get("values", record), record.get("hparams_set", "tensor2tensor")
+        hparams = read(values)
+    space = args.target_space_id
+    if space is None:
+        space = record.get("problem", {}).get("target_space_id", 0)
+    if not 0 <= space < _SPACES:
+        raise UserError(f"--target_space_id={space}: expected 0 to {_SPACES - 1}")
+    return _Settings(name, hparams.override(args.set), values.get("vocab_divisor", 1), space)
 
-    @property
-    def divisor(self) -> int:
-        return (self.values or {}).get("vocab_divisor", 1)
 
-    def hparams(self, symbols: int) -> HParams:
-        from t2t_lite.tensor2tensor import settings
+def _hparams_json(args, folder: Path) -> Path:
+    files = [args.hparams_json] if args.hparams_json else [folder / name for name in _FILES]
+    for file in map(Path, files):
+        if file.is_file():
+            return file
+    if args.hparams_json:
+        raise missing_file(Path(args.hparams_json))
+    raise UserError(
+        f"{folder}: no {_FILES[0]}, which tensor2tensor writes beside its checkpoints; "
+        "expected --hparams_json=PATH, or --hparams=SET, such as transformer_base_v3"
+    )
 
-        if self.stated:
-            smoothing = self.stated.label_smoothing * symbols / (symbols - 1)
-            return self.stated.replace(label_smoothing=smoothing).override(self.overrides)
-        return settings.read(self.values, symbols).override(self.overrides)
 
-    def said(self, symbols: int) -> list[str]:
-        from t2t_lite.tensor2tensor.settings import smoothing_constant
+def _smoothing(epsilon: float, symbols: int, hparams: HParams) -> str:
+    from t2t_lite.tensor2tensor.settings import smoothing_constant
 
-        epsilon = (self.values or {}).get("label_smoothing", 0.1)
-        if self.stated:
-            epsilon = self.stated.label_smoothing
-        constant = smoothing_constant(epsilon, symbols)
-        return [
-            f"label smoothing {epsilon:g} over {symbols - 1:,} symbols is "
-            f"{epsilon * symbols / (symbols - 1):.6g} over all; our loss is tensor2tensor's "
-            f"+ {constant:.6f}"
-        ]
+    return (
+        f"label smoothing {epsilon:g} over {symbols - 1:,} symbols is "
+        f"{hparams.label_smoothing:.6g} over all; our loss is tensor2tensor's + "
+        f"{smoothing_constant(epsilon, symbols):.6f}"
+    )
 
 
 def main() -> None:

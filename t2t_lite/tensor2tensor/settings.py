@@ -81,18 +81,11 @@ _NORMS = {("none", "dan"): "post", ("n", "da"): "pre"}
 _GPUS = 8  # of which each took a batch of `batch_size`, in the runs of the paper
 
 
-def read(values: Mapping[str, Any], symbols: int) -> HParams:
-    """tensor2tensor's hparams as ours.
+def read(values: Mapping[str, Any]) -> HParams:
+    """tensor2tensor's hparams, of its hparams.json, as ours, but for `over_all_symbols`.
 
-    label_smoothing becomes epsilon * V / (V - 1): tensor2tensor spreads epsilon over the V - 1
-    other symbols, section 5.4 and we over all V. batch_size, which is of each GPU, becomes 8 times
-    that.
-
-    Args:
-        values: of hparams.json.
-        symbols: V, columns of the logits.
-
-    Raises UserError for what we have not, with the value found.
+    batch_size, which is of each GPU, becomes 8 times that. Raises UserError for what we have not,
+    with the value found.
     """
     for name, allowed in _REQUIRED.items():
         if name in values and values[name] not in allowed:
@@ -119,7 +112,7 @@ def read(values: Mapping[str, Any], symbols: int) -> HParams:
         dropout=t2t["layer_prepostprocess_dropout"],
         attention_dropout=t2t["attention_dropout"],
         relu_dropout=t2t["relu_dropout"],
-        label_smoothing=t2t["label_smoothing"] * symbols / (symbols - 1),
+        label_smoothing=t2t["label_smoothing"],
         **_schedule(t2t),
         warmup_steps=t2t["learning_rate_warmup_steps"],
         adam_beta1=t2t["optimizer_adam_beta1"],
@@ -130,6 +123,14 @@ def read(values: Mapping[str, Any], symbols: int) -> HParams:
         max_length=t2t["max_length"] or t2t["batch_size"],
         train_steps=t2t["train_steps"],
     )
+
+
+def over_all_symbols(hparams: HParams, symbols: int) -> HParams:
+    """With label_smoothing as ours is meant: epsilon * V / (V - 1).
+
+    tensor2tensor spreads epsilon over the V - 1 other symbols, section 5.4 and we over all V.
+    """
+    return hparams.replace(label_smoothing=hparams.label_smoothing * symbols / (symbols - 1))
 
 
 def smoothing_constant(epsilon: float, symbols: int) -> float:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 # Bytes of the logits that exist at a time: what a cache of a CPU holds is faster to come back to.
-CHUNK_BYTES = 32 << 20
+CHUNK_BYTES = 16 << 20
 
 
 class Loss(NamedTuple):

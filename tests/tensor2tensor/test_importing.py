@@ -14,7 +14,7 @@ from t2t_lite.decoding.search import Search, run_search
 from t2t_lite.run import Run
 from t2t_lite.tensor2tensor.checkpoint import Checkpoint
 from t2t_lite.tensor2tensor.importing import import_run
-from t2t_lite.tensor2tensor.settings import read, smoothing_constant
+from t2t_lite.tensor2tensor.settings import over_all_symbols, read, smoothing_constant
 from t2t_lite.tensor2tensor.subwords import SubwordTextEncoder
 from t2t_lite.training.step import TrainStep
 
@@ -53,7 +53,7 @@ def imported(oracle, name, path, **changes) -> Imported:
         registry.problem("multi30k_ende"),
         checkpoint,
         Vocabularies(vocabulary, vocabulary, shared=True),
-        read(stored["values"], vocabulary.size).replace(**changes),
+        over_all_symbols(read(stored["values"]), vocabulary.size).replace(**changes),
         stored["hparams_set"],
         target_space_id=stored["problem"]["target_space_id"],
     )

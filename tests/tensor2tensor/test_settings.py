@@ -5,7 +5,7 @@ import math
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.tensor2tensor.settings import read, smoothing_constant
+from t2t_lite.tensor2tensor.settings import over_all_symbols, read, smoothing_constant
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from t2t_lite.tensor2tensor.settings import read, smoothing_constant
 )
 def test_what_is_not_here_is_refused_by_name(name, value):
     with pytest.raises(UserError, match=f"tensor2tensor's {name}.*{value}.*expected"):
-        read({name: value}, 100)
+        read({name: value})
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ def test_what_is_not_here_is_refused_by_name(name, value):
 )
 def test_matrices_of_symbols(tied, shared, fields):
     values = {"shared_embedding_and_softmax_weights": tied, "shared_embedding": shared}
-    hparams = read(values, 100)
+    hparams = read(values)
     assert (hparams.share_embeddings, hparams.tie_softmax) == fields
 
 
 def test_numbers():
     values = {"attention_key_channels": 64, "num_hidden_layers": 3, "num_decoder_layers": 2}
-    hparams = read(values | {"batch_size": 1000, "max_length": 0}, 11)
+    hparams = read(values | {"batch_size": 1000, "max_length": 0})
     assert (hparams.num_encoder_layers, hparams.num_decoder_layers) == (3, 2)
     assert (hparams.d_k, hparams.d_v, hparams.batch_tokens, hparams.max_length) == (
         8,
@@ -47,7 +47,7 @@ def test_numbers():
         8000,
         1000,
     )
-    assert hparams.label_smoothing == pytest.approx(0.11)
+    assert over_all_symbols(hparams, 11).label_smoothing == pytest.approx(0.11)
 
 
 def test_the_constant_is_the_loss_of_a_perfect_model():
