@@ -71,6 +71,8 @@ class Vocabulary:
         Raises UserError for anything else, and for other ids of pad, EOS and UNK.
         """
         path = Path(path)
+        if not path.is_file():
+            raise missing_file(path)
         try:
             # SentencePiece takes nothing at all for "no model given".
             if not 0 < path.stat().st_size <= _LARGEST:
@@ -181,12 +183,11 @@ def load_vocabulary(path) -> Vocabulary | SubwordTextEncoder:
 
     Raises UserError for anything else.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise missing_file(path)
-    with open(path, "rb") as file:
-        head = file.read(64)
-    return (SubwordTextEncoder if is_file_of(head) else Vocabulary).load(path)
+    if Path(path).is_file():
+        with open(path, "rb") as file:
+            if is_file_of(file.read(64)):
+                return SubwordTextEncoder.load(path)
+    return Vocabulary.load(path)
 
 
 @dataclasses.dataclass(frozen=True)
