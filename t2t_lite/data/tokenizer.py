@@ -38,6 +38,7 @@ class Vocabulary:
     `decode_lines` the same in Python. Every encoded text ends in EOS.
     """
 
+    kind = "sentencepiece"
     forbidden = (PAD, UNK)  # ids that are never generated
     unk = UNK
 
@@ -176,6 +177,10 @@ class Vocabulary:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The sub-words' texts, special symbols included."""
         return [self.processor.id_to_piece(int(i)) for i in ids]
+
+    def ids(self, pieces: Iterable[str]) -> list[int]:
+        """Those of sub-words' texts."""
+        return [self.processor.piece_to_id(piece) for piece in pieces]
 
 
 def load_vocabulary(path) -> Vocabulary | SubwordTextEncoder:

@@ -1,7 +1,7 @@
 """Exports a run for CTranslate2, which translates on CPUs and GPUs without TensorFlow, in int8 too.
 
 DIR/<version>/model.bin, config.json, ..._vocabulary.json    CTranslate2's own
-DIR/<version>/vocab.model            the SentencePiece model(s): tokens are their pieces
+DIR/<version>/vocab.model            the vocabularies: tokens are their pieces
 DIR/<version>/metadata.json          what was exported, and how it decodes
 
 CTranslate2's search differs from ours: it divides by length^a, has one length limit for all of a
@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.data.tokenizer import EOS, PAD, UNK, Vocabularies
+from t2t_lite.data.tokenizer import EOS, PAD, Vocabularies
 from t2t_lite.decoding.search import Search
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.perplexity import score_batch
@@ -75,11 +75,6 @@ def export(
     runs = Runs((run,)) if isinstance(run, Run) else run
     run = _only(runs)
     _check_hparams(run.hparams)
-    if run.vocabularies().target.unk is None or run.vocabularies().source.unk is None:
-        raise UserError(
-            "an export for CTranslate2 comes with SentencePiece models, and tensor2tensor's "
-            "vocabularies are none; use --format=saved_model"
-        )
     if constrained and grammar_of(run.problem, run.vocabularies()) is not None:
         raise UserError(
             f"problem {run.problem.name} has a grammar of outputs, which CTranslate2 cannot obey; "
@@ -186,10 +181,7 @@ def _check(folder: Path, translator: Translator, search: Search, quantization: s
     lines = [line for line in random_lines(vocabularies.source) if line.strip()]
     texts = [problem.input_text(line) for line in lines]
     found = fresh_answer("fresh_ctranslate2.py", folder, texts)
-    ids = [
-        [vocabularies.target.processor.piece_to_id(piece) for piece in pieces]
-        for pieces in found["pieces"]
-    ]
+    ids = [vocabularies.target.ids(pieces) for pieces in found["pieces"]]
     inputs, targets = (
         _padded(rows)
         for rows in (vocabularies.source.encode_lines(texts), [[*row, EOS] for row in ids])
@@ -263,9 +255,11 @@ class TransformerConverter(Converter):
 
     def _set_config(self, spec: transformer_spec.TransformerSpec) -> None:
         source, target = self._vocabularies.source, self._vocabularies.target
-        spec.register_source_vocabulary(source.pieces(range(source.size)))
-        spec.register_target_vocabulary(target.pieces(range(target.size)))
-        pad, eos, unk = target.pieces([PAD, EOS, UNK])
+        spec.register_source_vocabulary(_pieces(source))
+        spec.register_target_vocabulary(_pieces(target))
+        # Without UNK it gets PAD, which is forbidden too and no text's.
+        unk = PAD if target.unk is None else target.unk
+        pad, eos, unk = target.pieces([PAD, EOS, unk])
         spec.config.decoder_start_token, spec.config.eos_token, spec.config.unk_token = (
             pad,
             eos,
@@ -275,6 +269,17 @@ class TransformerConverter(Converter):
         spec.config.layer_norm_epsilon = self._model.encoder.layers[
             0
         ].feed_forward_residual.layer_norm.epsilon
+
+
+def _pieces(vocabulary) -> list[str]:
+    """Raises UserError where two are equal, which CTranslate2 could not tell apart."""
+    pieces = vocabulary.pieces(range(vocabulary.size))
+    if len(set(pieces)) < len(pieces):
+        raise UserError(
+            "CTranslate2 tells sub-words apart by their texts, and some of this vocabulary are "
+            "equal; use --format=saved_model"
+        )
+    return pieces
 
 
 def _set_side(spec, side, positions, d_model: int) -> None:

@@ -7,16 +7,29 @@ log probability, EOS included.
 """
 
 import json
+import runpy
 import sys
 from pathlib import Path
 
 sys.modules["t2t_lite"] = None  # an import of it fails
 
 
+def pieces_of(folder: Path, vocabulary: dict):
+    """A function of a text that gives its sub-words' texts."""
+    file = str(folder / vocabulary["file"])
+    if vocabulary["kind"] == "sentencepiece":
+        import sentencepiece
+
+        processor = sentencepiece.SentencePieceProcessor(file)
+        return lambda text: processor.encode(text, out_type=str)
+    module = Path(__file__).resolve().parents[1] / "tensor2tensor/spelling.py"
+    spelling = runpy.run_path(str(module))["Spelling"].read(file)  # Python's own library suffices
+    return lambda text: [spelling.subwords[i] for i in spelling.encode(text)]
+
+
 def main() -> None:
     """Reads texts from stdin and writes their translations to stdout."""
     import ctranslate2
-    import sentencepiece
 
     folder = Path(sys.argv[1])
     about = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
@@ -25,14 +38,12 @@ def main() -> None:
         "num_hypotheses": 1,
         "return_end_token": False,
     }
-    processor = sentencepiece.SentencePieceProcessor(
-        str(folder / about["vocabularies"]["source"]["file"])
-    )
+    source_pieces = pieces_of(folder, about["vocabularies"]["source"])
     # One thread: several wait for each other beside other work.
     translator = ctranslate2.Translator(str(folder), intra_threads=1)
     answer = {"pieces": [], "log_prob": []}
     for text in json.load(sys.stdin):
-        source = processor.encode(text, out_type=str)
+        source = source_pieces(text)
         limit = len(source) + 1 + about["extra_length"]
         [result] = translator.translate_batch([source], max_decoding_length=limit, **options)
         [scored] = translator.score_batch([source], result.hypotheses, max_input_length=0)

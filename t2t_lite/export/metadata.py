@@ -99,6 +99,7 @@ def _vocabularies(vocabularies: Vocabularies, assets: str) -> dict:
         about[side] = {
             "file": str(Path(assets, name)),
             "sha256": vocabulary.digest,
+            "kind": vocabulary.kind,
             "size": vocabulary.size,
             "pad": PAD,
             "eos": EOS,

@@ -92,7 +92,9 @@ class Checkpoint:
                 f"--vocab: {vocabulary.size:,} sub-words, and {self.prefix} has {found}; expected "
                 "the file of sub-words that it was trained with"
             )
-        return vocabulary if size == vocabulary.size else vocabulary.padded(size)
+        if size == vocabulary.size:
+            return vocabulary
+        return SubwordTextEncoder(vocabulary.spelling.padded(size))
 
     @property
     def has_slots(self) -> bool:

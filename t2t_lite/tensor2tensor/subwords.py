@@ -1,17 +1,9 @@
-r"""tensor2tensor's sub-word text encoder: a vocabulary of its own kind, in Python and in the graph.
-
-A text is cut into tokens: runs of letters and digits, and runs of anything else; a single space
-between two of the first kind is left out. In a token `\` becomes `\\`, `_` becomes `\u`, a
-character outside of the alphabet `\NUMBER;`, and at the end comes `_`. Then it is spelled from the
-left, each time by the longest sub-word that fits. The alphabet is the characters of the sub-words.
-"""
+"""tensor2tensor's sub-word text encoder: a kind of vocabulary, in Python and in the graph."""
 
 import functools
 import hashlib
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Self
 
 import tensorflow as tf
@@ -19,39 +11,29 @@ import tensorflow_text
 
 from t2t_lite.errors import UserError
 from t2t_lite.output import replacing
+from t2t_lite.tensor2tensor.spelling import HIGHEST, NO_CHARACTER, PAD, Spelling, word_ranges
 
-PAD, EOS = 0, 1
-_ESCAPES = set("\\_u;0123456789")
-_NONE = "\\;"  # no escaped text has it
-_NO_CHARACTER = "\u3013"  # what a number stands for that is no character's
-_HIGHEST = 0x10FFFF
+EOS = 1
+_FORM = r"\x{%x}"  # of a character in regular expressions of the graph
 
 
 class SubwordTextEncoder:
-    """Sub-words with pad 0 and EOS 1. There is no UNK: id 2 is a sub-word as others are.
+    """A `Spelling` with pad 0 and EOS 1. There is no UNK: id 2 is a sub-word as others are.
 
     `encode` and `decode` are graph operations on batches of strings, `encode_lines` and
-    `decode_lines` the same in Python. Every encoded text ends in EOS. Letters and digits are those
-    of this Python's Unicode tables, in the graph too.
+    `decode_lines` the same in Python. Every encoded text ends in EOS.
     """
 
+    kind = "tensor2tensor"
     forbidden = (PAD,)  # ids that are never generated
     unk = None
 
-    def __init__(self, subwords: Sequence[str]):
-        self.subwords = list(subwords)
-        self.size = len(self.subwords)
-        ids = {subword: i for i, subword in enumerate(self.subwords) if subword}
-        self._ids, self._longest = ids, max(map(len, ids))
-        self._alphabet = _ESCAPES.union(*ids)
-        self._spelled = functools.lru_cache(1 << 16)(self._spell)
-        self._spellings = ["" if text.startswith(_NONE) else text for text in self.subwords]
-        self._texts = tf.constant(self._spellings)
-        table = tf.lookup.KeyValueTensorInitializer(
-            tf.constant(list(ids)), tf.constant(list(ids.values()), tf.int64)
-        )
+    def __init__(self, spelling: Spelling):
+        self.spelling, self.size = spelling, len(spelling.subwords)
+        self._texts = tf.constant(spelling.spellings)
+        ids = tf.constant(list(spelling.ids)), tf.constant([*spelling.ids.values()], tf.int64)
         self.tokenizer = tensorflow_text.WordpieceTokenizer(
-            tf.lookup.StaticHashTable(table, -1),
+            tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*ids), -1),
             suffix_indicator="",
             max_bytes_per_word=1 << 30,
             token_out_type=tf.int64,
@@ -60,17 +42,12 @@ class SubwordTextEncoder:
 
     @classmethod
     def load(cls, path) -> Self:
-        """Reads a file that its `store_to_file` wrote: a sub-word a line, in quotes or not."""
-        text = Path(path).read_bytes().decode("utf-8", errors="replace")
-        return cls([_unquoted(line.rstrip()) for line in text.rstrip("\n").split("\n")])
-
-    def padded(self, size: int) -> Self:
-        """With entries at the end that no text has, as a vocab_divisor makes them."""
-        return type(self)([*self.subwords, *(f"{_NONE}{i}" for i in range(self.size, size))])
+        """Reads a file that tensor2tensor wrote."""
+        return cls(Spelling.read(path))
 
     @functools.cached_property
     def _file(self) -> bytes:
-        return "".join(f"'{subword}'\n" for subword in self.subwords).encode()
+        return "".join(f"'{subword}'\n" for subword in self.spelling.subwords).encode()
 
     @functools.cached_property
     def digest(self) -> str:
@@ -84,19 +61,26 @@ class SubwordTextEncoder:
 
     def losses(self) -> list[str]:
         """What it does not keep of a text, in words. Of one that tensor2tensor made: nothing."""
-        alone = sorted(self._alphabet - self._ids.keys())
+        alone = sorted(self.spelling.alphabet - self.spelling.ids.keys())
         return [f"cannot spell {', '.join(map(repr, alone[:5]))} alone"] if alone else []
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The sub-words' texts; `_` is where a token ends."""
-        return [self.subwords[i] for i in ids]
+        return [self.spelling.subwords[i] for i in ids]
+
+    def ids(self, pieces: Iterable[str]) -> list[int]:
+        """Those of sub-words' texts."""
+        return [self.spelling.ids[piece] for piece in pieces]
 
     def encode_lines(self, lines: Iterable[str | bytes]) -> list[list[int]]:
         """What `encode` does, in Python. Several threads may call it at once."""
-        return [
-            [*(i for token in tokens(_decoded(line)) for i in self._spelled(token)), EOS]
-            for line in lines
-        ]
+        texts = (
+            line.decode(errors="replace") if isinstance(line, bytes) else line for line in lines
+        )
+        try:
+            return [[*self.spelling.encode(text), EOS] for text in texts]
+        except ValueError as error:
+            raise UserError(str(error)) from None
 
     def sample(self, texts: Sequence[str | bytes], seeds: Sequence[int], alpha: float):
         """As `encode_lines`: each text has one spelling only."""
@@ -104,37 +88,11 @@ class SubwordTextEncoder:
 
     def decode_lines(self, ids: Iterable[Sequence[int]]) -> list[str]:
         """What `decode` does, in Python."""
-        return [self._text(row) for row in ids]
-
-    def _spell(self, token: str) -> tuple[int, ...]:
-        token = token.replace("\\", "\\\\").replace("_", "\\u")
-        escaped = "".join(c if c in self._alphabet and c != "\n" else f"\\{ord(c)};" for c in token)
-        escaped += "_"
-        found, start = [], 0
-        while start < len(escaped):
-            end = min(len(escaped), start + self._longest)
-            while escaped[start:end] not in self._ids:
-                end -= 1
-                if end == start:
-                    raise UserError(f"{token!r}: no sub-word spells {escaped[start]!r} in it")
-            found.append(self._ids[escaped[start:end]])
-            start = end
-        return tuple(found)
-
-    def _text(self, row: Sequence[int]) -> str:
-        row = [int(i) for i in row]
-        row = row[: row.index(EOS)] if EOS in row else row
-        spelled = "".join(self._spellings[i] for i in row if i != PAD).split("_")
-        found = [text for text in map(_unescaped, spelled) if text]
-        text = ""
-        for before, token in zip(["", *found], found):
-            between = before and _is_word(before) and _is_word(token)
-            text += f" {token}" if between else token
-        return text
+        return [self.spelling.decode(_before_eos([int(i) for i in row])) for row in ids]
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """string [B] -> int32 [B, None], each row ending in EOS. In the graph."""
-        words = f"[{_word_ranges()}]+"
+        words = f"[{word_ranges(_FORM)}]+"
         cut = tensorflow_text.regex_split(texts, words, words)  # [B, tokens]
         index = tf.ragged.range(cut.row_lengths())
         last = cut.with_flat_values(tf.repeat(cut.row_lengths() - 1, cut.row_lengths()))
@@ -155,8 +113,7 @@ class SubwordTextEncoder:
 
     @functools.cached_property
     def _known(self) -> str:
-        characters = sorted(self._alphabet - {"\n"})
-        return f"[{''.join(map(_escaped_in_class, characters))}]"
+        return f"[{''.join(_FORM % ord(c) for c in sorted(self.spelling.alphabet - {chr(10)}))}]"
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
@@ -166,7 +123,7 @@ class SubwordTextEncoder:
         cut = tf.strings.split(spelled, "_")
         texts = _unescaped_in_graph(cut.flat_values)
         cut = tf.ragged.boolean_mask(cut.with_flat_values(texts), cut.with_flat_values(texts != ""))
-        word = tf.strings.regex_full_match(cut.flat_values, rf"(?s)[{_word_ranges()}].*")
+        word = tf.strings.regex_full_match(cut.flat_values, rf"(?s)[{word_ranges(_FORM)}].*")
         before = tf.concat([[False], word[:-1]], axis=0)
         starts = tf.ragged.range(cut.row_lengths()).flat_values == 0
         between = tf.where(word & before & ~starts, " ", "")
@@ -180,33 +137,8 @@ def is_file_of(head: bytes) -> bool:
     return re.match(rb"""['"]?<pad>_?['"]?\s*\n['"]?<EOS>""", head) is not None
 
 
-def tokens(text: str) -> list[str]:
-    """Runs of letters and digits, and runs of what is none, without single spaces between words."""
-    found = _runs().findall(text)
-    last = len(found) - 1
-    return [token for i, token in enumerate(found) if token != " " or i in (0, last)]
-
-
-def _decoded(line: str | bytes) -> str:
-    return line.decode(errors="replace") if isinstance(line, bytes) else line
-
-
-def _unquoted(line: str) -> str:
-    return line[1:-1] if len(line) > 1 and line[0] == line[-1] and line[0] in "'\"" else line
-
-
-def _is_word(token: str) -> bool:
-    return unicodedata.category(token[0])[0] in "LN"
-
-
-def _unescaped(spelled: str) -> str:
-    def character(found: re.Match) -> str:
-        if found[1] is None:
-            return "_" if found[0] == "\\u" else "\\"
-        number = int(found[1])
-        return chr(number) if number <= _HIGHEST else _NO_CHARACTER
-
-    return re.sub(r"\\u|\\\\|\\([0-9]+);", character, spelled)
+def _before_eos(row: list[int]) -> list[int]:
+    return row[: row.index(EOS)] if EOS in row else row
 
 
 def _unescaped_in_graph(spelled: tf.Tensor) -> tf.Tensor:
@@ -216,35 +148,11 @@ def _unescaped_in_graph(spelled: tf.Tensor) -> tf.Tensor:
     flat = parts.flat_values
     number = tf.strings.regex_full_match(flat, r"\\[0-9]+;")
     digits = tf.strings.regex_replace(flat, r"\\0*([0-9]+);", r"\1")
-    digits = tf.where(number & (tf.strings.length(digits) < 8), digits, str(_HIGHEST + 1))
+    digits = tf.where(number & (tf.strings.length(digits) < 8), digits, str(HIGHEST + 1))
     codes = tf.strings.to_number(digits, tf.int32)
     characters = tf.strings.unicode_encode(
-        codes[:, None], "UTF-8", errors="replace", replacement_char=ord(_NO_CHARACTER)
+        codes[:, None], "UTF-8", errors="replace", replacement_char=ord(NO_CHARACTER)
     )
     flat = tf.where(number, characters, flat)
     flat = tf.where(flat == "\\u", "_", tf.where(flat == "\\\\", "\\", flat))
     return tf.strings.reduce_join(parts.with_flat_values(flat), axis=1)
-
-
-@functools.cache
-def _runs() -> re.Pattern:
-    words = _word_ranges(r"\U%08x")
-    return re.compile(f"[{words}]+|[^{words}]+")
-
-
-@functools.cache
-def _word_ranges(form: str = r"\x{%x}") -> str:
-    """All letters and digits as the ranges of a regular expression's class."""
-    ranges, start = [], None
-    for code in range(_HIGHEST + 2):
-        word = code <= _HIGHEST and unicodedata.category(chr(code))[0] in "LN"
-        if word and start is None:
-            start = code
-        elif not word and start is not None:
-            ranges.append(f"{form % start}-{form % (code - 1)}")
-            start = None
-    return "".join(ranges)
-
-
-def _escaped_in_class(character: str) -> str:
-    return rf"\x{{{ord(character):x}}}"

@@ -15,6 +15,7 @@ from t2t_lite.run import Run
 from t2t_lite.tensor2tensor.checkpoint import Checkpoint
 from t2t_lite.tensor2tensor.importing import import_run
 from t2t_lite.tensor2tensor.settings import over_all_symbols, read, smoothing_constant
+from t2t_lite.tensor2tensor.spelling import Spelling
 from t2t_lite.tensor2tensor.subwords import SubwordTextEncoder
 from t2t_lite.training.step import TrainStep
 
@@ -45,7 +46,7 @@ def imported(oracle, name, path, **changes) -> Imported:
         vocabulary = load_vocabulary(file)
     else:
         words = (f"word{i}_" for i in range(65))
-        vocabulary = SubwordTextEncoder(["<pad>_", "<EOS>_", *words])
+        vocabulary = SubwordTextEncoder(Spelling(["<pad>_", "<EOS>_", *words]))
     vocabulary = checkpoint.fitting(vocabulary, stored["values"]["vocab_divisor"])
     registry.load_plugins()
     said = import_run(

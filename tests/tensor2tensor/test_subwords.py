@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from t2t_lite.data.tokenizer import load_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.tensor2tensor.subwords import EOS, SubwordTextEncoder, tokens
+from t2t_lite.tensor2tensor.spelling import Spelling
+from t2t_lite.tensor2tensor.subwords import EOS, SubwordTextEncoder
 
 LETTERS = "\\_u;0123456789abcdeABC .,"
 SUBWORDS = ["<pad>_", "<EOS>_", *LETTERS, "ab", "abc_", "cab_", ", _", "bc"]
@@ -19,7 +20,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def small():
-    return SubwordTextEncoder(SUBWORDS)
+    return SubwordTextEncoder(Spelling(SUBWORDS))
 
 
 def in_graph(vocabulary, texts):
@@ -28,21 +29,9 @@ def in_graph(vocabulary, texts):
     return ids.to_list(), [text.decode() for text in vocabulary.decode(ids.to_tensor(0)).numpy()]
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("Dude - that's so cool.", ["Dude", " - ", "that", "'", "s", "so", "cool", "."]),
-        (" a b ", [" ", "a", "b", " "]),
-        ("", []),
-    ],
-)
-def test_tokens(text, expected):
-    assert tokens(text) == expected
-
-
 def test_the_longest_from_the_left(small):
     def spelled(text):
-        return [small.subwords[i] for i in small.encode_lines([text])[0]]
+        return [SUBWORDS[i] for i in small.encode_lines([text])[0]]
 
     assert spelled("abc abca") == ["abc_", "ab", "c", "a", "_", "<EOS>_"]
     assert spelled("a, é") == ["a", "_", ", _", *"\\233;", "_", "<EOS>_"]
@@ -58,7 +47,7 @@ def test_python_and_graph_agree_and_nothing_is_lost(small):
 def test_numbers_that_are_no_characters(small):
     rows = [small.encode_lines(["a"])[0][:-1]]
     for number in "9" * 30, "1114112", "0000065", "55296":
-        rows.append([small.subwords.index(c) for c in f"\\{number};_"])
+        rows.append([SUBWORDS.index(c) for c in f"\\{number};_"])
     longest = max(map(len, rows))
     padded = [row + [0] * (longest - len(row)) for row in rows]
     expected = ["a", "\u3013", "\u3013", "A", "\u3013"]
@@ -67,7 +56,7 @@ def test_numbers_that_are_no_characters(small):
 
 
 def test_what_no_subword_spells_is_named(small):
-    vocabulary = SubwordTextEncoder(["<pad>_", "<EOS>_", "ab_"])
+    vocabulary = SubwordTextEncoder(Spelling(["<pad>_", "<EOS>_", "ab_"]))
     assert vocabulary.encode_lines(["ab"]) == [[2, EOS]]
     with pytest.raises(UserError, match="'b': no sub-word spells 'b' in it"):
         vocabulary.encode_lines(["b"])
@@ -77,19 +66,17 @@ def test_what_no_subword_spells_is_named(small):
 @pytest.mark.parametrize("quote", ["'", '"', ""])
 def test_files_with_quotes_and_without(small, tmp_path, quote):
     file = tmp_path / "vocab"
-    file.write_text(
-        "".join(f"{quote}{subword}{quote}\n" for subword in small.subwords if subword != " ")
-    )
+    file.write_text("".join(f"{quote}{subword}{quote}\n" for subword in SUBWORDS if subword != " "))
     read = load_vocabulary(file)
-    assert read.subwords == [subword for subword in small.subwords if subword != " "]
+    assert read.spelling.subwords == [subword for subword in SUBWORDS if subword != " "]
     read.save(tmp_path / "saved")
     assert load_vocabulary(tmp_path / "saved").digest == read.digest
 
 
 def test_padding_is_no_texts(small):
-    padded = small.padded(small.size + 5)
-    texts = [*TEXTS, *padded.subwords[-5:]]
-    assert padded.size == small.size + 5 and len(set(padded.subwords)) == padded.size
+    padded = SubwordTextEncoder(small.spelling.padded(small.size + 5))
+    texts = [*TEXTS, *padded.spelling.subwords[-5:]]
+    assert padded.size == small.size + 5 and len(set(padded.spelling.subwords)) == padded.size
     assert padded.encode_lines(texts) == small.encode_lines(texts)
     more = [[small.size, 2, small.size + 4]]
     assert padded.decode_lines(more) == small.decode_lines([[2]])
