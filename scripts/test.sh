@@ -9,4 +9,6 @@ cd "$(dirname "$0")/.."
 source scripts/venv.sh
 use_venv test
 # The tests of a file share a process, and with it what they have made. 4: each takes some 4 GiB.
-exec python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --durations=10 "$@"
+# In the files' order, since otherwise those with few tests, of which some take long, come last.
+exec python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder \
+    --durations=10 "$@"
