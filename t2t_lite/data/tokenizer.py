@@ -20,11 +20,11 @@ from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece
 from t2t_lite.data import vocabulary_files
 from t2t_lite.data.subword_sampling import Sampler
 from t2t_lite.data.subword_training import EOS, PAD, UNK, train_model
+from t2t_lite.data.t2t_subwords import SubwordTextEncoder, is_file_of
 from t2t_lite.errors import UserError
 from t2t_lite.files import missing_file
 from t2t_lite.output import replacing
 from t2t_lite.quiet import native_stderr_silenced
-from t2t_lite.tensor2tensor.subwords import SubwordTextEncoder, is_file_of
 
 _SPACE = "\u2581"  # SentencePiece's mark of a space
 _LARGEST = 1 << 30  # bytes of a model file: they are read into memory

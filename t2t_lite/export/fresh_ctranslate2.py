@@ -22,7 +22,7 @@ def pieces_of(folder: Path, vocabulary: dict):
 
         processor = sentencepiece.SentencePieceProcessor(file)
         return lambda text: processor.encode(text, out_type=str)
-    module = Path(__file__).resolve().parents[1] / "tensor2tensor/spelling.py"
+    module = Path(__file__).resolve().parents[1] / "data/t2t_spelling.py"
     spelling = runpy.run_path(str(module))["Spelling"].read(file)  # Python's own library suffices
     return lambda text: [spelling.subwords[i] for i in spelling.encode(text)]
 

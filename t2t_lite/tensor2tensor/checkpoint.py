@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.config import HParams
+from t2t_lite.data.t2t_subwords import SubwordTextEncoder
 from t2t_lite.errors import UserError
-from t2t_lite.tensor2tensor.subwords import SubwordTextEncoder
 
 # What it stores besides the model: counters, averages of losses, Adam's.
 _BOOKKEEPING = re.compile(

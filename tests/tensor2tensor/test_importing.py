@@ -9,14 +9,14 @@ import tensorflow as tf
 
 from t2t_lite import registry
 from t2t_lite.arrays import model_variables
+from t2t_lite.data.t2t_spelling import Spelling
+from t2t_lite.data.t2t_subwords import SubwordTextEncoder
 from t2t_lite.data.tokenizer import Vocabularies, load_vocabulary
 from t2t_lite.decoding.search import Search, run_search
 from t2t_lite.run import Run
 from t2t_lite.tensor2tensor.checkpoint import Checkpoint
 from t2t_lite.tensor2tensor.importing import import_run
 from t2t_lite.tensor2tensor.settings import over_all_symbols, read, smoothing_constant
-from t2t_lite.tensor2tensor.spelling import Spelling
-from t2t_lite.tensor2tensor.subwords import SubwordTextEncoder
 from t2t_lite.training.step import TrainStep
 
 TRAINED = ["transformer_v1_small", "transformer_v3_small"]

@@ -9,9 +9,9 @@ from typing import Self
 import tensorflow as tf
 import tensorflow_text
 
+from t2t_lite.data.t2t_spelling import HIGHEST, NO_CHARACTER, PAD, Spelling, word_ranges
 from t2t_lite.errors import UserError
 from t2t_lite.output import replacing
-from t2t_lite.tensor2tensor.spelling import HIGHEST, NO_CHARACTER, PAD, Spelling, word_ranges
 
 EOS = 1
 _FORM = r"\x{%x}"  # of a character in regular expressions of the graph

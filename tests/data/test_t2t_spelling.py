@@ -1,11 +1,11 @@
-"""How tensor2tensor cut texts; tests/tensor2tensor/test_subwords.py compares with its encodings."""
+"""How tensor2tensor cut texts; tests/data/test_t2t_subwords.py compares with its encodings."""
 
 import subprocess
 import sys
 
 import pytest
 
-from t2t_lite.tensor2tensor.spelling import Spelling, tokens
+from t2t_lite.data.t2t_spelling import Spelling, tokens
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_what_cannot_be_spelled_is_a_value_error():
 
 def test_it_needs_pythons_own_library_only():
     code = (
-        "import sys; from t2t_lite.tensor2tensor import spelling; "
+        "import sys; from t2t_lite.data import t2t_spelling; "
         "assert not {'tensorflow', 'keras', 'numpy'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

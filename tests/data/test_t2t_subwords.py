@@ -5,10 +5,10 @@ import json
 import pytest
 import tensorflow as tf
 
+from t2t_lite.data.t2t_spelling import Spelling
+from t2t_lite.data.t2t_subwords import EOS, SubwordTextEncoder
 from t2t_lite.data.tokenizer import load_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.tensor2tensor.spelling import Spelling
-from t2t_lite.tensor2tensor.subwords import EOS, SubwordTextEncoder
 
 LETTERS = "\\_u;0123456789abcdeABC .,"
 SUBWORDS = ["<pad>_", "<EOS>_", *LETTERS, "ab", "abc_", "cab_", ", _", "bc"]
