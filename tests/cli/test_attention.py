@@ -80,6 +80,7 @@ def test_an_export_gives_what_its_run_does(call, translator_export):
     assert (code, data_of(same)["kinds"]) == (0, data_of(out)["kinds"])
 
 
+@pytest.mark.thorough
 def test_a_parsers_export(call, parser_export):
     tree, flags = "(S (NN snow) (VP (VB melts)))", ("--text", "snow melts", "--output", "-")
     code, out, _ = call(attention, "--export_dir", parser_export.folder, *flags, "--target", tree)

@@ -34,6 +34,7 @@ def flags(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_begins_where_the_other_ended_and_resumes(call, refusal, trained, flags, tmp_path):
     begin = f"--init_from={trained.path}", "--set=train_steps=4"
     code, out, err = call(trainer, *flags, *begin)

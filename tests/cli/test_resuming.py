@@ -134,6 +134,7 @@ def test_a_signal_while_the_best_weights_are_written_loses_none(call, flags, tmp
     assert code == 0 and (run / "best/step-00000004.safetensors").is_file(), err
 
 
+@pytest.mark.thorough
 def test_minutes_and_patience_end_it_with_exit_code_0(call, flags, tmp_path):
     run = tmp_path / "run"
     flags = [*flags, f"--output_dir={run}", "--set=eval_steps=2", "--set=patience=1"]
@@ -174,6 +175,7 @@ def test_what_is_not_finite_stops_it_before_anything_is_saved(call, flags, tmp_p
     assert [target for _, target in pairs] == [f"Punkt {number} davon" for number in numbers]
 
 
+@pytest.mark.thorough
 def test_micro_batches_are_kept_and_other_ones_are_refused_unless_told(call, flags, tmp_path):
     run = [*flags, f"--output_dir={tmp_path}/run"]
     code, _, err = call(trainer, *run, "--set=train_steps=2", "--micro_batch_tokens=64")

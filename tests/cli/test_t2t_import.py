@@ -31,6 +31,7 @@ def given(flags, **others):
     return [f"{name}={value}" for name, value in (flags | named).items() if value is not None]
 
 
+@pytest.mark.thorough
 def test_the_other_commands_take_its_run(call, flags, tmp_path):
     code, out, err = call(t2t_import, *given(flags))
     assert (code, out) == (0, "") and "66 variables" in err and "+ 1.226138" in err, err
@@ -51,6 +52,7 @@ def test_the_other_commands_take_its_run(call, flags, tmp_path):
     assert about["vocabularies"]["source"]["kind"] == "tensor2tensor"
 
 
+@pytest.mark.thorough
 def test_training_goes_on_where_tensor2tensor_ended(call, shared, flags, tmp_path):
     """With its slots and its step; the command is that of a new run with the same fields."""
     source = shared / "oracle/ckpt/transformer_v3_small"

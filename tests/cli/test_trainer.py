@@ -136,6 +136,7 @@ def test_trains_a_parser(call, tmp_path):
     assert code == 0 and "resuming at step 4" in err, err
 
 
+@pytest.mark.thorough
 def test_data_that_changed_are_noticed(call, corpus, tmp_path):
     """However they did; where they lie is another matter."""
     flags = [
