@@ -36,6 +36,8 @@ class SubwordTextEncoder:
             tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*ids), -1),
             suffix_indicator="",
             max_bytes_per_word=1 << 30,
+            # Without it the time grows with the square of a token's length.
+            max_chars_per_token=max(len(subword.encode()) for subword in spelling.ids),
             token_out_type=tf.int64,
             unknown_token=None,
         )

@@ -15,6 +15,7 @@ SUBWORDS = ["<pad>_", "<EOS>_", *LETTERS, "ab", "abc_", "cab_", ", _", "bc"]
 TEXTS = [
     "", " ", "  ", "abc", "abc cab", "abc  cab", "abc, cab", " abc ", "a_b", "a\\b", "\\u", "\\\\",
     "é", "a\tb", "日本 abc", "\\9;", "abca", "A1b2", ".", "..a", "a\nb", "x" * 50,
+    "x" * 8_000, "東" * 2_000,
 ]  # fmt: skip
 
 
