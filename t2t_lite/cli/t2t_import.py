@@ -48,7 +48,7 @@ def import_() -> None:
     problem = flags.problem(args)
     if not problem.vocab:
         raise UserError("--vocab is missing; expected the file of sub-words of the checkpoint")
-    path = Path(args.output_dir).expanduser()
+    path = Path(args.output_dir).expanduser().absolute()
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UserError(f"--output_dir {path}: exists already; choose another directory")
     start_tensorflow()
@@ -113,7 +113,10 @@ def _settings(args, folder: Path) -> _Settings:
         space = record.get("problem", {}).get("target_space_id", 0)
     if not 0 <= space < _SPACES:
         raise UserError(f"--target_space_id={space}: expected 0 to {_SPACES - 1}")
-    return _Settings(name, hparams.override(args.set), values.get("vocab_divisor", 1), space)
+    divisor = values.get("vocab_divisor", 1)
+    if type(divisor) is not int or divisor < 1:
+        raise UserError(f"tensor2tensor's vocab_divisor={divisor!r}: expected a number above 0")
+    return _Settings(name, hparams.override(args.set), divisor, space)
 
 
 def _hparams_json(args, folder: Path) -> Path:

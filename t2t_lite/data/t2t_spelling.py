@@ -40,9 +40,12 @@ class Spelling:
 
     @classmethod
     def read(cls, path) -> Self:
-        """Of a file that its `store_to_file` wrote: a sub-word a line, in quotes or not."""
-        text = Path(path).read_bytes().decode("utf-8", errors="replace")
-        return cls([_unquoted(line.rstrip()) for line in text.rstrip("\n").split("\n")])
+        """Of a file that its `store_to_file` wrote: a sub-word a line, in quotes or not.
+
+        Raises ValueError for one that is not UTF-8.
+        """
+        lines = Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+        return cls([_unquoted(line.rstrip()) for line in lines])
 
     def padded(self, size: int) -> Self:
         """With entries at the end that no text has, as a vocab_divisor makes them."""
@@ -110,7 +113,7 @@ def _runs() -> re.Pattern:
 
 
 def _unquoted(line: str) -> str:
-    return line[1:-1] if len(line) > 1 and line[0] == line[-1] and line[0] in "'\"" else line
+    return line[1:-1] if line and line[0] == line[-1] and line[0] in "'\"" else line
 
 
 def _is_word(token: str) -> bool:
@@ -122,6 +125,7 @@ def _unescaped(spelled: str) -> str:
         if found[1] is None:
             return "_" if found[0] == "\\u" else "\\"
         number = int(found[1])
-        return chr(number) if number <= HIGHEST else NO_CHARACTER
+        real = number <= HIGHEST and not 0xD800 <= number < 0xE000  # those are surrogates
+        return chr(number) if real else NO_CHARACTER
 
     return re.sub(r"\\u|\\\\|\\([0-9]+);", character, spelled)

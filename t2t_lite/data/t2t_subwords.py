@@ -44,8 +44,11 @@ class SubwordTextEncoder:
 
     @classmethod
     def load(cls, path) -> Self:
-        """Reads a file that tensor2tensor wrote."""
-        return cls(Spelling.read(path))
+        """Reads a file that tensor2tensor wrote. Raises UserError for one that is not UTF-8."""
+        try:
+            return cls(Spelling.read(path))
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path}: not UTF-8: {error}") from None
 
     @functools.cached_property
     def _file(self) -> bytes:

@@ -99,7 +99,7 @@ class Checkpoint:
     @property
     def has_slots(self) -> bool:
         """Whether Adam's are there."""
-        return any(name.endswith("/Adam") for name in self.shapes)
+        return any(re.fullmatch("training/.*/Adam", name) for name in self.shapes)
 
     def read(
         self, shapes: Mapping[str, Sequence[int]], hparams: HParams, target_space_id: int

@@ -61,7 +61,8 @@ _REQUIRED = {
     "norm_epsilon": (1e-6,),
     "norm_type": ("layer",),
     "num_area_layers": (0,),
-    "optimizer": ("adam", "Adam", "true_adam", "TrueAdam"),
+    "optimizer": ("adam",),
+    "optimizer_multistep_accumulate_steps": (0, None),
     "pack_dataset": (False,),
     "pos": ("timing",),
     "position_features": ("",),
@@ -91,6 +92,14 @@ def read(values: Mapping[str, Any]) -> HParams:
         if name in values and values[name] not in allowed:
             raise _refused(name, values[name], allowed)
     t2t = _USED | {name: values[name] for name in _USED if values.get(name) is not None}
+    for name, value in t2t.items():
+        expected = type(_USED[name])
+        whole = expected is int and type(value) is float and value.is_integer()
+        if type(value) is not expected and not whole and (expected, type(value)) != (float, int):
+            raise UserError(f"tensor2tensor's {name}={value!r}: expected {expected.__name__}")
+    for name in "hidden_size", "num_heads":
+        if t2t[name] < 1:
+            raise UserError(f"tensor2tensor's {name}={t2t[name]}: expected more than 0")
     norm = t2t["layer_preprocess_sequence"], t2t["layer_postprocess_sequence"]
     if norm not in _NORMS:
         raise _refused("layer_preprocess_sequence, layer_postprocess_sequence", norm, list(_NORMS))

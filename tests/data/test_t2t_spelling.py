@@ -31,6 +31,12 @@ def test_what_cannot_be_spelled_is_a_value_error():
         Spelling(["<pad>_", "<EOS>_", "a", "b_", "_"]).encode("abb")
 
 
+def test_a_lone_quote_and_empty_lines_are_as_in_tensor2tensor(tmp_path):
+    file = tmp_path / "vocab"
+    file.write_text("<pad>_\n<EOS>_\n'\na_\n\n\n")
+    assert Spelling.read(file).subwords == ["<pad>_", "<EOS>_", "", "a_", "", ""]
+
+
 def test_it_needs_pythons_own_library_only():
     code = (
         "import sys; from t2t_lite.data import t2t_spelling; "
