@@ -305,7 +305,9 @@ class Run:
 
         weights, vocabularies = weights or self.weights(), self.vocabularies()
         model = self.trained_model(vocabularies, weights, precision)
-        return Translator(model, vocabularies, self.problem, weights=[weights], **options)
+        return Translator(
+            model, vocabularies, self.problem, weights=[weights], frozen=True, **options
+        )
 
 
 def read_record(path: Path, flag: str = "--output_dir") -> dict:

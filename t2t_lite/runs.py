@@ -82,7 +82,12 @@ class Runs:
             for run, path in zip(self.members, self.weights)
         ]
         return Translator(
-            Ensemble(models), vocabularies, first.problem, weights=self.weights, **options
+            Ensemble(models),
+            vocabularies,
+            first.problem,
+            weights=self.weights,
+            frozen=True,
+            **options,
         )
 
 

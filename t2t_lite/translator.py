@@ -47,8 +47,9 @@ class Evaluation:
 class Translator:
     """A model with its vocabularies and its problem, ready to use.
 
-    Made by `t2t_lite.load`, `Run.translator` and `Runs.translator`. It reads the model's variables
-    as they are at each call, but for copies on further devices.
+    Made by `t2t_lite.load`, `Run.translator` and `Runs.translator`. Those are frozen:
+    of variables that are changed from outside they know after `update`. Otherwise it reads the
+    model's variables as they are at each call, but for copies on further devices.
 
     Args:
         model: Transformer, or Ensemble of several.
@@ -57,7 +58,7 @@ class Translator:
         weights: the files that the weights were read from, one of each Transformer.
         workers: calls of the model at the same time on each device (`runtime.start_tensorflow`).
         score_tokens: bounds rows x length of a batch whose loss is computed.
-        **options: `devices`, `batch_tokens`, `xla` of `decoding.batches.BatchedSearch`.
+        **options: `devices`, `batch_tokens`, `xla`, `frozen` of `decoding.batches.BatchedSearch`.
 
     Example:
         model = t2t_lite.load("runs/spelled_numbers_ende-tiny")
@@ -89,8 +90,12 @@ class Translator:
         Raises UserError as `arrays.load_arrays` does, and is then as it was.
         """
         load_arrays(weights, model_variables(self.model))
-        self._search.update_copies()
+        self.update()
         self.weights = [weights]
+
+    def update(self) -> None:
+        """Takes the model's variables as they are now."""
+        self._search.update()
 
     @property
     def window(self) -> int:

@@ -37,14 +37,15 @@ def steps(model, inputs, beams):
     import jax
 
     width, length = beams.shape[1:]
-    start = jax.jit(lambda ids: model.start(ids, width, 2))
+    weights = model.search_weights()
+    start = jax.jit(lambda ids: model.start(weights, ids, width, 2))
     grow = jax.jit(lambda cache: model.grow_cache(cache, length - 2))
     step = jax.jit(model.step)
     memory, cache = start(inputs)
     logits, ids = [], np.zeros(beams.shape[:2], np.int32)
     for position in range(length):
         cache = grow(cache) if position == 2 else cache
-        found, cache = step(ids, np.int32(position), memory, cache)
+        found, cache = step(weights, ids, np.int32(position), memory, cache)
         logits.append(found)
         ids = beams[:, :, position]
     return np.stack(logits, axis=2)

@@ -3,7 +3,6 @@
 Exactly one list of hypotheses a line, whatever the lines hold.
 """
 
-import functools
 import itertools
 import queue
 import warnings
@@ -41,6 +40,8 @@ class BatchedSearch:
         batch_tokens: bounds rows * W * (S + L) of a batch.
         xla: whether XLA compiles the search. Default: on GPUs only; on CPUs it is not faster.
         workers: batches that are decoded at the same time on each device.
+        frozen: the model's variables stay as they are, but for `update`. So what follows from them
+            is made once, and not for each batch.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class BatchedSearch:
         batch_tokens: int | None = None,
         xla: bool | None = None,
         workers: int = 1,
+        frozen: bool = False,
     ):
         gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
         self.vocabularies, self.problem = vocabularies, problem
@@ -63,16 +65,18 @@ class BatchedSearch:
         self._models = [model, *(_copy(model, device) for device in self.devices[1:])]
         self._grammar, self._longest = grammar_of(problem, vocabularies), model.longest
         programs = [
-            _Program(*pair, vocabularies.target.forbidden, self._grammar, self._xla)
+            _Program(*pair, vocabularies.target.forbidden, self._grammar, self._xla, frozen)
             for pair in zip(self._models, self.devices)
         ]
         self._programs = programs * workers  # one for each batch at a time
 
-    def update_copies(self) -> None:
-        """Gives the copies on further devices the weights that the model has now."""
+    def update(self) -> None:
+        """Takes the model's variables as they are now, here and on further devices."""
         model, *copies = self._models
         for copy in copies:
             copy.set_weights(model.get_weights())
+        for program in self._programs:
+            program.update()
 
     @property
     def window(self) -> int:
@@ -235,21 +239,36 @@ class _Program:
         forbidden: Sequence[int],
         grammar: Brackets | None,
         xla: bool,
+        frozen: bool,
     ):
         self._how, self._device, self._xla = (model, forbidden, grammar), device, xla
+        self._frozen, self._weights = frozen, ()
         self._functions: dict[Search, tf.types.experimental.PolymorphicFunction] = {}
+
+    def update(self) -> None:
+        """Forgets what was made of the model's variables."""
+        self._weights = ()
 
     def __call__(self, arrays: list[np.ndarray], search: Search) -> list[np.ndarray]:
         """`Batch.arrays` -> ids [B, N, L], log_probs [B, N], scores [B, N]."""
-        if search not in self._functions:
-            run = functools.partial(run_search, *self._how, search, self._xla)
-            shapes = None if self._xla else _any_shape(search)
-            function = tf.function(run, shapes, autograph=False, jit_compile=self._xla)
-            # Of several threads' functions the first, so that one is traced.
-            self._functions.setdefault(search, function)
         with tf.device(self._device):
+            if self._frozen and not self._weights:
+                self._weights = self._how[0].search_weights()
+            if search not in self._functions:
+                # Of several threads' functions the first, so that one is traced.
+                self._functions.setdefault(search, self._function(search))
             tensors = map(tf.constant, arrays)
-            return [tensor.numpy() for tensor in self._functions[search](*tensors)]
+            return [tensor.numpy() for tensor in self._functions[search](self._weights, *tensors)]
+
+    def _function(self, search: Search) -> tf.types.experimental.PolymorphicFunction:
+        def run(weights, *arrays):
+            weights = weights or self._how[0].search_weights()
+            return run_search(*self._how, search, self._xla, weights, *arrays)
+
+        if self._xla:
+            return tf.function(run, autograph=False, jit_compile=True)
+        weights = tf.nest.map_structure(tf.TensorSpec.from_tensor, self._weights)
+        return tf.function(run, [weights, *_any_shape(search)], autograph=False)
 
 
 def _any_shape(search: Search) -> list:

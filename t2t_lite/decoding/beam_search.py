@@ -311,6 +311,10 @@ def top_k(tensor: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     Only the k groups of symbols with the largest maxima are searched.
     """
     outer, symbols = [size(tensor, 0), size(tensor, 1)], tensor.shape[2]
+    if tensor.shape.is_fully_defined():
+        # Of matrices, XLA takes the best; of tensors with more axes, it sorts all.
+        found = tf.math.top_k(tf.reshape(tensor, [-1, symbols]), k)
+        return tuple(tf.reshape(part, [*outer, k]) for part in found)
     group = next((divisor for divisor in (64, 50, 40, 32, 25) if symbols % divisor == 0), symbols)
     if symbols // group <= 2 * k:
         return tf.math.top_k(tensor, k)

@@ -36,8 +36,12 @@ def length_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
 
 
 def log_sum_exp(logits: tf.Tensor, maximum: tf.Tensor) -> tf.Tensor:
-    """Over V, the maximum being known: [B, W, V], [B, W, 1] -> [B, W, 1]."""
-    return maximum + tf.math.log(tf.reduce_sum(tf.exp(logits - maximum), axis=2, keepdims=True))
+    """Over V, the maximum being known: [B, W, V], [B, W, 1] -> [B, W, 1].
+
+    By the largest probability, since a softmax is one operation, and a fast one.
+    """
+    largest = tf.reduce_max(tf.nn.softmax(logits), axis=2, keepdims=True)
+    return maximum - tf.math.log(largest)
 
 
 def prefix_symbol(prefix: tf.Tensor, position: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -1,6 +1,7 @@
 """Search: how to decode, and that search over a Transformer as operations of a graph."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Self
 
@@ -88,6 +89,7 @@ def run_search(
     grammar: Brackets | None,
     search: Search,
     xla: bool,
+    weights,
     inputs,
     prefix,
     limits,
@@ -101,6 +103,7 @@ def run_search(
         grammar: that outputs obey, where `search` is constrained.
         search: Search.
         xla: whether all shapes are static.
+        weights: of the model's `search_weights`.
         inputs: int32 [B, S].
         prefix: int32 [B, L], all PAD where outputs are free; its width bounds them.
         limits: int32 [B].
@@ -108,23 +111,24 @@ def run_search(
     """
     in_stages = not xla and not search.sampling
     max_length = size(prefix, 1)
-    memory, cache = model.start(inputs, search.width, 0 if in_stages else max_length)
+    memory, cache = model.start(weights, inputs, search.width, 0 if in_stages else max_length)
     arguments = dict(
         memory=memory, cache=cache, limits=limits, prefix=prefix, alpha=search.alpha,
         forbidden=forbidden,
     )  # fmt: skip
     if search.constrained:
         arguments["allow"], arguments["grammar"] = grammar.start(inputs, limits, search.width)
+    step = functools.partial(model.step, weights)
     if search.sampling:
         return sample(
-            model.step,
+            step,
             uniforms=uniforms,
             temperature=search.sampling.temperature,
             top_k=search.sampling.top_k,
             **arguments,
         )
     return beam_search(
-        model.step,
+        step,
         beam_size=search.beam_size,
         max_length=max_length,
         n_best=search.n_best,

@@ -188,6 +188,7 @@ class Signatures:
         """
         search = dataclasses.replace(self._how, n_best=n_best)
         lengths, forbidden = _lengths(inputs), self._vocabularies.target.forbidden
+        weights = self._model.search_weights()
 
         def run(rows, longest):
             ids, limits = (
@@ -196,7 +197,7 @@ class Signatures:
             )
             free = tf.fill([tf.size(rows), longest + search.extra_length], PAD)
             found = run_search(
-                self._model, forbidden, self._grammar, search, False, ids, free, limits
+                self._model, forbidden, self._grammar, search, False, weights, ids, free, limits
             )
             return kept(found.ids, found.log_probs), *(
                 tf.maximum(figure, NO_SCORE) for figure in (found.scores, found.log_probs)

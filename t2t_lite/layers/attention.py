@@ -70,10 +70,16 @@ def scaled(queries):
 
 def attention_weights(scores, mask=True, penalty=0.0):
     """softmax(scores) in float32 over what may be attended to; all [..., T, S]."""
-    # Subtracted, since TensorFlow on a CPU makes of a product and an addition one operation, which
-    # is 180 times as slow for a causal mask.
-    subtracted = ops.where(mask, ops.cast(penalty, "float32"), MASKED)
-    return ops.softmax(ops.cast(scores, "float32") - subtracted, axis=-1)
+    return ops.softmax(ops.cast(scores, "float32") - not_attended(mask, penalty), axis=-1)
+
+
+def not_attended(mask, penalty=0.0):
+    """What is subtracted from scores for the mask and the penalty, float32.
+
+    Subtracted, since TensorFlow on a CPU makes of a product and an addition one operation, which is
+    180 times as slow for a causal mask.
+    """
+    return ops.where(mask, ops.cast(penalty, "float32"), MASKED)
 
 
 class MultiHeadAttention(keras.Layer):

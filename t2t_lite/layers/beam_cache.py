@@ -8,28 +8,47 @@ on the same keys, each behind its own mask, and neither cache nor memory is ever
 Writing copies the room for new positions, so what is written moves into the past, which is only
 read, whenever the room grows.
 
-Shapes: L positions of room, P positions of the past.
+A step of a few rows takes as long as its operations are many. So what can be one product is one, by
+matrices that are put together before the first step, see `DecoderWeights`.
+
+Shapes: L positions of room, P positions of the past, K = max(d_k, d_v).
 """
 
+import math
 from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t_lite.layers.attention import (
-    attention_weights,
-    scaled,
-    scaled_dot_product_attention,
-)
+from t2t_lite.layers.attention import not_attended
 from t2t_lite.layers.linear import reshape
+
+
+class LayerWeights(NamedTuple):
+    """The matrices of a DecoderLayer's attentions; heads narrower than K are filled up with zeros.
+
+    Those of queries hold Equation 1's 1 / sqrt(d_k).
+    """
+
+    self_attention: Any  # [D, 3 * H * K], queries, keys and values
+    self_output: Any  # [H * K, D]
+    cross_queries: Any  # [D, H * K]
+    cross_output: Any  # [H * K, D]
+
+
+class DecoderWeights(NamedTuple):
+    """What `project_memory` and `step` multiply by."""
+
+    memory: Any  # [D, N * 2 * H * K], keys and values of each layer's cross-attention
+    layers: list[LayerWeights]
 
 
 class LayerCache(NamedTuple):
     """The keys and values of one layer's self-attention."""
 
-    past_keys: Any  # [B, H, P * W, d_k]
-    past_values: Any  # [B, H, P * W, d_v]
-    keys: Any  # [B, H, L, W, d_k]
-    values: Any  # [B, H, L, W, d_v]
+    past_keys: Any  # [B, H, P * W, K]
+    past_values: Any  # [B, H, P * W, K]
+    keys: Any  # [B, H, L, W, K]
+    values: Any  # [B, H, L, W, K]
 
 
 class BeamCache(NamedTuple):
@@ -39,22 +58,72 @@ class BeamCache(NamedTuple):
     written_by: Any  # int32 [B, W, P + L], the beam that wrote each beam's position; -1: none yet
 
 
+def decoder_weights(decoder) -> DecoderWeights:
+    """Puts them together from a Decoder's variables, as they are now."""
+
+    def inwards(projection, heads, width, scale=1.0):
+        """[D, H * width] -> [D, H, K]."""
+        kernel = ops.cast(projection.kernel, decoder.compute_dtype) * scale
+        return _filled_up(ops.reshape(kernel, (-1, heads, width)), 2, _width(decoder))
+
+    def queries(attention):
+        scale = 1.0 / math.sqrt(attention.d_k)
+        return inwards(attention.query, attention.num_heads, attention.d_k, scale)
+
+    def keys_and_values(attention):
+        return [
+            inwards(attention.key, attention.num_heads, attention.d_k),
+            inwards(attention.value, attention.num_heads, attention.d_v),
+        ]
+
+    def joined(kernels):
+        kernels = ops.concatenate(kernels, axis=1)
+        return ops.reshape(kernels, (kernels.shape[0], -1))
+
+    def output(attention):
+        kernel = ops.cast(attention.output_projection.kernel, decoder.compute_dtype)
+        heads = ops.reshape(kernel, (attention.num_heads, attention.d_v, -1))
+        heads = _filled_up(heads, 1, _width(decoder))
+        return ops.reshape(heads, (-1, heads.shape[2]))
+
+    return DecoderWeights(
+        memory=joined(
+            [k for each in decoder.layers for k in keys_and_values(each.cross_attention)]
+        ),
+        layers=[
+            LayerWeights(
+                joined([queries(each.self_attention), *keys_and_values(each.self_attention)]),
+                output(each.self_attention),
+                joined([queries(each.cross_attention)]),
+                output(each.cross_attention),
+            )
+            for each in decoder.layers
+        ],
+    )
+
+
+def _width(decoder) -> int:
+    """K."""
+    return max(decoder.hparams.d_k, decoder.hparams.d_v)
+
+
+def _filled_up(x, axis, size):
+    """Zeros at the end of an axis until it has that size."""
+    padding = [[0, 0] for _ in x.shape]
+    padding[axis][1] = size - x.shape[axis]
+    return ops.pad(x, padding) if padding[axis][1] else x
+
+
 def start(decoder, batch, beam_size, max_length) -> BeamCache:
     """An empty cache of a Decoder, with room for `max_length` positions and no past."""
 
-    def layer_cache(attention):
-        def zeros(*sizes):
-            return ops.zeros((batch, attention.num_heads, *sizes), decoder.compute_dtype)
+    def zeros(*sizes):
+        sizes = batch, decoder.hparams.num_heads, *sizes, _width(decoder)
+        return ops.zeros(sizes, decoder.compute_dtype)
 
-        return LayerCache(
-            past_keys=zeros(0, attention.d_k),
-            past_values=zeros(0, attention.d_v),
-            keys=zeros(max_length, beam_size, attention.d_k),
-            values=zeros(max_length, beam_size, attention.d_v),
-        )
-
+    room = max_length, beam_size
     return BeamCache(
-        layers=[layer_cache(layer.self_attention) for layer in decoder.layers],
+        layers=[LayerCache(zeros(0), zeros(0), zeros(*room), zeros(*room)) for _ in decoder.layers],
         written_by=ops.full((batch, beam_size, max_length), -1, "int32"),
     )
 
@@ -89,16 +158,23 @@ def reorder(cache: BeamCache, parents) -> BeamCache:
     return cache._replace(written_by=written_by)
 
 
-def project_memory(decoder, memory):
-    """[B, S, D] -> each layer's keys and values of the cross-attention, made once a sentence."""
-    return [layer.cross_attention.project_memory(memory) for layer in decoder.layers]
+def project_memory(decoder, weights: DecoderWeights, memory):
+    """[B, S, D] -> keys and values of each layer's cross-attention, made once a sentence.
+
+    A list of pairs, [B, H, S, K] each.
+    """
+    rows = ops.reshape(memory, (-1, memory.shape[-1])) @ weights.memory
+    batch, length, _ = ops.shape(memory)
+    heads = _split_heads(rows, batch, length, 2 * len(decoder.layers), decoder.hparams.num_heads)
+    return list(zip(heads[::2], heads[1::2], strict=True))
 
 
-def step(decoder, x, position, memories, cross_mask, cross_penalty, cache: BeamCache):
+def step(decoder, weights, x, position, memories, cross_mask, cross_penalty, cache: BeamCache):
     """One position through all layers of a Decoder.
 
     Args:
         decoder: Decoder.
+        weights: DecoderWeights.
         x: [B, W, D].
         position: int32 scalar.
         memories: of `project_memory`.
@@ -108,18 +184,20 @@ def step(decoder, x, position, memories, cross_mask, cross_penalty, cache: BeamC
         cache: of `start`, or of the step before, with room at the position.
 
     Returns:
-        ([B, W, D], the cache with this position written).
+        ([B * W, D], the cache with this position written).
     """
     beams, length = ops.arange(x.shape[1]), ops.shape(cache.written_by)[2]
     here = ops.equal(ops.arange(length), position)
     written_by = ops.where(here, beams[:, None], cache.written_by)
-    mask = _self_mask(written_by, beams)
-    past = length - ops.shape(cache.layers[0].keys)[2]
+    place = position - (length - ops.shape(cache.layers[0].keys)[2])
+    of_self = not_attended(_self_mask(written_by, beams))
+    of_cross = not_attended(cross_mask, cross_penalty)
     layers = []
-    for layer, memory, layer_cache in zip(decoder.layers, memories, cache.layers, strict=True):
-        x, layer_cache = _layer_step(
-            layer, x, position - past, memory, cross_mask, cross_penalty, layer_cache, mask
-        )
+    x = ops.reshape(x, (-1, x.shape[2]))
+    for layer, own, memory, layer_cache in zip(
+        decoder.layers, weights.layers, memories, cache.layers, strict=True
+    ):
+        x, layer_cache = _layer_step(layer, own, x, place, memory, of_self, of_cross, layer_cache)
         layers.append(layer_cache)
     x = decoder.final_norm(x) if decoder.final_norm else x
     return x, BeamCache(layers, written_by)
@@ -131,21 +209,35 @@ def _self_mask(written_by, beams):
     return ops.reshape(mask, (-1, 1, beams.shape[0], ops.shape(written_by)[2] * beams.shape[0]))
 
 
-def _layer_step(layer, x, place, memory, cross_mask, cross_penalty, cache, self_mask):
-    """One position through a DecoderLayer; `place`: where in the room it is written."""
+def _layer_step(layer, weights, x, place, memory, of_self, of_cross, cache):
+    """One position through a DecoderLayer.
+
+    Args:
+        layer: DecoderLayer.
+        weights: LayerWeights.
+        x: [B * W, D].
+        place: int32 scalar, where in the room it is written.
+        memory: of `project_memory`, this layer's.
+        of_self: subtracted from the scores of the self-attention.
+        of_cross: likewise, of the cross-attention.
+        cache: LayerCache.
+    """
+    batch, heads, _, beams, _ = ops.shape(cache.keys)
+
+    def split_heads(rows, parts):
+        return _split_heads(rows, batch, beams, parts, heads)
 
     def self_attention(y):
-        attention = layer.self_attention
-        keys, values = attention.project_memory(y)  # [B, H, W, K]
+        queries, keys, values = split_heads(y @ weights.self_attention, 3)
         written = cache._replace(
             keys=_write(cache.keys, place, keys), values=_write(cache.values, place, values)
         )
-        heads = _attend(attention.project_queries(y), written, self_mask)
-        return attention.join_heads(heads), written
+        return _join_heads(_attend(queries, written, of_self)) @ weights.self_output, written
 
     def cross_attention(y):
-        attention = layer.cross_attention
-        return attention.attend(attention.project_queries(y), *memory, cross_mask, cross_penalty)
+        [queries], (keys, values) = split_heads(y @ weights.cross_queries, 1), memory
+        scores = queries @ ops.swapaxes(keys, -1, -2)
+        return _join_heads(_softmax(scores, of_cross) @ values) @ weights.cross_output, None
 
     x, cache, _ = layer.sublayers(x, self_attention, cross_attention)
     return x, cache
@@ -153,20 +245,39 @@ def _layer_step(layer, x, place, memory, cross_mask, cross_penalty, cache, self_
 
 def _write(room, place, new):
     """[B, H, L, W, K] with new, [B, H, W, K], at the place."""
+    if None not in room.shape:  # XLA then writes in place
+        return ops.slice_update(room, (0, 0, place, 0, 0), new[:, :, None])
     here = ops.equal(ops.arange(ops.shape(room)[2]), place)
     return ops.where(here[:, None, None], new[:, :, None], room)
 
 
-def _attend(queries, cache: LayerCache, mask):
-    """Equation 1 over past and new keys, which are not copied to be one: -> [B, H, W, d_v]."""
+def _attend(queries, cache: LayerCache, subtracted):
+    """Equation 1 over past and new keys, which are not copied to be one: -> [B, H, W, K]."""
     keys, values = _flat(cache.keys), _flat(cache.values)
+    scores = queries @ ops.swapaxes(keys, -1, -2)
     if cache.past_keys.shape[2] == 0:
-        return scaled_dot_product_attention(queries, keys, values, mask)[0]
-    queries = scaled(queries)
-    scores = [queries @ ops.swapaxes(part, -1, -2) for part in (cache.past_keys, keys)]
-    weights = attention_weights(ops.concatenate(scores, axis=-1), mask)
-    weights, new = ops.cast(weights, values.dtype), keys.shape[2]
+        return _softmax(scores, subtracted) @ values
+    scores = ops.concatenate([queries @ ops.swapaxes(cache.past_keys, -1, -2), scores], axis=-1)
+    weights, new = _softmax(scores, subtracted), keys.shape[2]
     return weights[..., :-new] @ cache.past_values + weights[..., -new:] @ values
+
+
+def _softmax(scores, subtracted):
+    """In float32, as `attention_weights`, and of the type of the scores."""
+    weights = ops.softmax(ops.cast(scores, "float32") - subtracted, axis=-1)
+    return ops.cast(weights, scores.dtype)
+
+
+def _split_heads(rows, batch, length, parts, num_heads):
+    """[B * length, parts * H * K] -> a list of parts, [B, H, length, K] each."""
+    heads = reshape(rows, batch, length, parts * num_heads, rows.shape[1] // (parts * num_heads))
+    return ops.split(ops.swapaxes(heads, 1, 2), parts, axis=1)
+
+
+def _join_heads(heads):
+    """[B, H, W, K] -> [B * W, H * K]."""
+    _, count, _, width = heads.shape
+    return ops.reshape(ops.swapaxes(heads, 1, 2), (-1, count * width))
 
 
 def _flat(room):

@@ -44,11 +44,12 @@ class Embedding(keras.Layer):
 
     def logits(self, x):
         """[..., D] -> float32 [..., V]."""
-        logits = ops.matmul(
-            ops.reshape(x, (-1, self.d_model)),
-            ops.transpose(ops.cast(self.embeddings, self.compute_dtype)),
-        )
+        logits = ops.matmul(ops.reshape(x, (-1, self.d_model)), self.transposed())
         return ops.cast(reshape(logits, *ops.shape(x)[:-1], self.vocabulary_size), "float32")
+
+    def transposed(self):
+        """What states are multiplied with for their logits, [D, V]."""
+        return ops.transpose(ops.cast(self.embeddings, self.compute_dtype))
 
     def get_config(self):
         """What the constructor takes."""

@@ -46,9 +46,16 @@ class Ensemble(keras.Model):
         each = [member.attention(inputs, targets) for member in self.members]
         return AttentionWeights(*map(_side_by_side, zip(*each)))
 
-    def start(self, inputs, beam_size, max_length):
+    def search_weights(self):
+        """As a Transformer's; a list of the members' own."""
+        return [member.search_weights() for member in self.members]
+
+    def start(self, weights, inputs, beam_size, max_length):
         """As a Transformer's; memory and cache are lists of the members' own."""
-        started = [member.start(inputs, beam_size, max_length) for member in self.members]
+        started = [
+            member.start(own, inputs, beam_size, max_length)
+            for member, own in zip(self.members, weights)
+        ]
         return [memory for memory, _ in started], [cache for _, cache in started]
 
     def reorder_cache(self, cache, parents):
@@ -59,10 +66,11 @@ class Ensemble(keras.Model):
         """As a Transformer's."""
         return [member.grow_cache(own, positions) for member, own in zip(self.members, cache)]
 
-    def step(self, ids, position, memory, cache):
+    def step(self, weights, ids, position, memory, cache):
         """As a Transformer's; for logits it returns log probabilities, float32 [B, W, V]."""
         steps = [
-            member.step(ids, position, *own) for member, *own in zip(self.members, memory, cache)
+            member.step(own, ids, position, own_memory, own_cache)
+            for member, own, own_memory, own_cache in zip(self.members, weights, memory, cache)
         ]
         return mean_log_probs([logits for logits, _ in steps]), [cache for _, cache in steps]
 

@@ -133,10 +133,22 @@ class Transformer(keras.Model):
             return_attention=return_attention,
         )  # fmt: skip
 
-    def start(self, inputs, beam_size, max_length):
+    def search_weights(self):
+        """The matrices that `start` and `step` multiply by, a nest of tensors, from the variables.
+
+        Put together once, they serve as long as the variables stay as they are.
+        """
+        # Of few rows, the product with a matrix that has yet to be transposed takes much longer.
+        return {
+            "decoder": beam_cache.decoder_weights(self.decoder),
+            "softmax": self.softmax.transposed(),
+        }
+
+    def start(self, weights, inputs, beam_size, max_length):
         """Encodes and makes what `step` needs.
 
         Args:
+            weights: of `search_weights`.
             inputs: int32 [B, S].
             beam_size: W.
             max_length: L, static.
@@ -146,7 +158,7 @@ class Transformer(keras.Model):
             sentence. cache: likewise, what the beams have written; `reorder_cache` makes it follow
             them.
         """
-        layers = beam_cache.project_memory(self.decoder, self.encode(inputs))
+        layers = beam_cache.project_memory(self.decoder, weights["decoder"], self.encode(inputs))
         memory = {"layers": layers, "padding": padding_mask(inputs)}
         batch = ops.shape(inputs)[0]
         cache = {"decoder": beam_cache.start(self.decoder, batch, beam_size, max_length)}
@@ -166,10 +178,11 @@ class Transformer(keras.Model):
         """Room for so many more positions at the end of the cache."""
         return {**cache, "decoder": beam_cache.grow(cache["decoder"], positions)}
 
-    def step(self, ids, position, memory, cache):
+    def step(self, weights, ids, position, memory, cache):
         """One decoding step of W beams.
 
         Args:
+            weights: of `search_weights`.
             ids: int32 [B, W], what was chosen at `position - 1`; padding at position 0.
             position: int32 scalar.
             memory: of `start`.
@@ -185,9 +198,10 @@ class Transformer(keras.Model):
             cache["named"] += self.next_word.count(ids)
             penalty = self.next_word.penalty(cache["named"], memory["places"])
         x, cache["decoder"] = beam_cache.step(
-            self.decoder, x, position, memories, mask, penalty, cache["decoder"]
+            self.decoder, weights["decoder"], x, position, memories, mask, penalty, cache["decoder"]
         )
-        return self.softmax.logits(x), cache
+        logits = ops.cast(x @ weights["softmax"], "float32")
+        return ops.reshape(logits, (-1, ids.shape[1], logits.shape[1])), cache
 
     def get_config(self):
         """What the constructor takes."""

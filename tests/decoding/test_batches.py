@@ -91,10 +91,12 @@ def two_devices():
 def test_cached_steps_give_the_logits_of_the_whole_sequence(model, beam_size):
     inputs = np.array([[5, 9, 4, EOS, PAD], [7, 7, EOS, PAD, PAD]], np.int32)
     targets = np.random.default_rng(1).integers(3, 300, [2, beam_size, 7]).astype(np.int32)
-    memory, cache = model.start(inputs, beam_size, 9)
+    memory, cache = model.start(model.search_weights(), inputs, beam_size, 9)
     for position in range(7):
         last = targets[:, :, position - 1] if position else np.zeros([2, beam_size], np.int32)
-        logits, cache = model.step(tf.constant(last), tf.constant(position), memory, cache)
+        logits, cache = model.step(
+            model.search_weights(), tf.constant(last), tf.constant(position), memory, cache
+        )
         for beam in range(beam_size):
             whole = model(inputs, targets[:, beam])
             np.testing.assert_allclose(logits[:, beam], whole[:, position], atol=1e-5)

@@ -34,10 +34,12 @@ def whole(decoder, x, penalty=0.0):
 
 def stepper(decoder):
     """`step` of this decoder and memory: (x, position, cache, penalty) -> (x, cache)."""
-    memories = beam_cache.project_memory(decoder, tf.cast(MEMORY, decoder.compute_dtype))
+    weights = beam_cache.decoder_weights(decoder)
+    memories = beam_cache.project_memory(decoder, weights, tf.cast(MEMORY, decoder.compute_dtype))
 
     def step(x, position, cache, penalty=0.0):
-        return beam_cache.step(decoder, x, position, memories, MASK, penalty, cache)
+        rows, cache = beam_cache.step(decoder, weights, x, position, memories, MASK, penalty, cache)
+        return tf.reshape(rows, [-1, *x.shape[1:]]), cache
 
     return step
 
@@ -53,8 +55,8 @@ def test_steps_equal_the_whole(hparams):
     step, cache = stepper(decoder), beam_cache.start(decoder, B, W, T + 3)
     for position in range(T):
         x, cache = step(BEAMS[:, :, position], tf.constant(position), cache)
-        room = (B, 2, 0, 3), (B, 2, 0, 5), (B, 2, T + 3, W, 3), (B, 2, T + 3, W, 5)
-        assert shapes(cache) == [room] * 2
+        room = [(B, 2, 0, 5)] * 2 + [(B, 2, T + 3, W, 5)] * 2
+        assert shapes(cache) == [tuple(room)] * 2
         for beam in range(W):
             expected = whole(decoder, BEAMS[:, beam, : position + 1])
             np.testing.assert_allclose(x[:, beam], expected, atol=1e-5)
@@ -79,7 +81,7 @@ def test_growing_and_reordering_follow_the_beams(hparams):
         history = np.take_along_axis(history, parents[:, :, None, None], axis=1)
     assert (
         shapes(cache)
-        == [((B, 2, 5 * W, 3), (B, 2, 5 * W, 5), (B, 2, 2, W, 3), (B, 2, 2, W, 5))] * 2
+        == [((B, 2, 5 * W, 5), (B, 2, 5 * W, 5), (B, 2, 2, W, 5), (B, 2, 2, W, 5))] * 2
     )
 
 
@@ -90,7 +92,7 @@ def test_growing_makes_what_is_written_the_past():
         _, cache = step(BEAMS[:, :, position], position, cache)
     grown = beam_cache.grow(cache, 4)
     for before, after in zip(cache.layers, grown.layers, strict=True):
-        np.testing.assert_array_equal(after.past_keys, tf.reshape(before.keys, [B, 2, 2 * W, 3]))
+        np.testing.assert_array_equal(after.past_keys, tf.reshape(before.keys, [B, 2, 2 * W, 5]))
         np.testing.assert_array_equal(
             after.past_values, tf.reshape(before.values, [B, 2, 2 * W, 5])
         )

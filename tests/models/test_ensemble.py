@@ -51,14 +51,16 @@ def test_what_one_member_finds_impossible_has_the_others_share():
 def test_steps_equal_the_whole(members):
     """Of beams that swap places after each step, in caches that grow."""
     ensemble = Ensemble(members)
-    memory, cache = ensemble.start(INPUTS, beam_size=2, max_length=0)
+    memory, cache = ensemble.start(ensemble.search_weights(), INPUTS, beam_size=2, max_length=0)
     beams = np.stack([TARGETS, np.where(TARGETS > 1, TARGETS - 1, TARGETS)], axis=1)  # [B, W, T]
     whole = [np.array(ensemble(INPUTS, beams[:, beam])) for beam in (0, 1)]
     swap = np.array([[1, 0]] * 2, np.int32)
     before = np.zeros([2, 2], np.int32)
     for position in range(TARGETS.shape[1]):
         cache = ensemble.grow_cache(cache, 1)
-        logits, cache = ensemble.step(before, np.int32(position), memory, cache)
+        logits, cache = ensemble.step(
+            ensemble.search_weights(), before, np.int32(position), memory, cache
+        )
         for place in 0, 1:
             beam = (place + position) % 2
             np.testing.assert_allclose(logits[:, place], whole[beam][:, position], atol=1e-4)

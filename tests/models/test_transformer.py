@@ -91,10 +91,12 @@ def test_logits_equal_numpy(model, kind):
 def test_cached_steps_equal_the_whole(model):
     beams = np.random.default_rng(1).integers(2, 10, [2, 3, 6]).astype(np.int32)  # [B, W, T]
     whole = [model(INPUTS, beams[:, beam]).numpy() for beam in range(3)]
-    memory, cache = model.start(INPUTS, 3, 8)
+    memory, cache = model.start(model.search_weights(), INPUTS, 3, 8)
     ids = np.zeros([2, 3], np.int32)
     for position in range(6):
-        logits, cache = model.step(ids, tf.constant(position), memory, cache)
+        logits, cache = model.step(
+            model.search_weights(), ids, tf.constant(position), memory, cache
+        )
         assert logits.dtype == "float32"
         for beam in range(3):
             np.testing.assert_allclose(logits[:, beam], whole[beam][:, position], atol=1e-5)
@@ -102,20 +104,22 @@ def test_cached_steps_equal_the_whole(model):
 
 
 def test_memory_and_cache_are_by_sentence(post):
-    memory, cache = post.start(INPUTS, 3, 8)
+    memory, cache = post.start(post.search_weights(), INPUTS, 3, 8)
     assert {tensor.shape[0] for tensor in tf.nest.flatten((memory, cache))} == {2}
 
 
 def test_cache_follows_its_beams(model):
     """Beams in another order, more than once, in a cache that grows: each goes on from its past."""
     random = np.random.default_rng(2)
-    memory, cache = model.start(INPUTS, 3, 0)
+    memory, cache = model.start(model.search_weights(), INPUTS, 3, 0)
     history = np.zeros([2, 3, 0], np.int32)  # [B, W, what each beam has written]
     last = np.zeros([2, 3], np.int32)
     for position in range(7):
         if position in (0, 3):
             cache = model.grow_cache(cache, 3 + position)
-        logits, cache = model.step(last, tf.constant(position), memory, cache)
+        logits, cache = model.step(
+            model.search_weights(), last, tf.constant(position), memory, cache
+        )
         for beam in range(3):
             targets = np.concatenate(
                 [history[:, beam], np.full([2, 1], 9, np.int32)], axis=1
@@ -217,7 +221,12 @@ def test_all_variables_exist_after_construction(kind):
     model = Transformer(*kind)
     before = list(map(id, model.variables))
     model(INPUTS, TARGETS)
-    model.step(np.zeros([2, 2], np.int32), 0, *model.start(INPUTS, 2, 4))
+    model.step(
+        model.search_weights(),
+        np.zeros([2, 2], np.int32),
+        0,
+        *model.start(model.search_weights(), INPUTS, 2, 4),
+    )
     assert list(map(id, model.variables)) == before and model.built
     assert list(map(id, model.trainable_variables)) == before
 
@@ -267,19 +276,30 @@ def test_bfloat16(kind):
     np.testing.assert_allclose(logits, expected, atol=0.1 * np.abs(expected).max())
 
     def first_step(inputs):
-        return model.step(tf.zeros([2, 3], tf.int32), tf.constant(0), *model.start(inputs, 3, 4))[0]
+        return model.step(
+            model.search_weights(),
+            tf.zeros([2, 3], tf.int32),
+            tf.constant(0),
+            *model.start(model.search_weights(), inputs, 3, 4),
+        )[0]
 
     assert product_types(operations(first_step, INPUTS)) == {"bfloat16"}
     assert first_step(INPUTS).dtype == "float32"
 
 
 def test_no_operation_of_xla_alone(model):
-    """A graph that is exported must run where XLA's operations are not linked in."""
+    """A graph that is exported, of any batch, must run where XLA's are not linked in."""
+    batch = tf.TensorSpec([None, INPUTS.shape[1]], tf.int32)
 
     def decode(inputs, position):
-        return model.step(tf.zeros([2, 3], tf.int32), position, *model.start(inputs, 3, 4))
+        return model.step(
+            model.search_weights(),
+            tf.zeros([tf.shape(inputs)[0], 3], tf.int32),
+            position,
+            *model.start(model.search_weights(), inputs, 3, 4),
+        )
 
-    for kinds in (operations(decode, INPUTS, tf.constant(1)), operations(model, INPUTS, TARGETS)):
+    for kinds in (operations(decode, batch, tf.constant(1)), operations(model, INPUTS, TARGETS)):
         assert kinds and not [name for name, _ in kinds if name.startswith("Xla")]
 
 
