@@ -72,14 +72,15 @@ def export(
 def write(folder: Path, translator: Translator, search: Search, about: dict) -> None:
     """Writes a SavedModel of the signatures, with `about` as its metadata."""
     text = json.dumps(about, indent=2, ensure_ascii=False)
-    functions = Signatures(translator, search).functions()
+    signatures = Signatures(translator, search)
+    functions = signatures.functions()
     functions["metadata"] = tf.function(
         lambda: {"metadata": tf.constant(text)}, [], autograph=False
     )
     # Not the Keras model itself, with which Keras would save call functions for every layer.
     vocabularies = translator.vocabularies
     module = tf.Module()
-    module.weights = [variable.value for variable in translator.model.weights]
+    module.weights = signatures.variables
     module.tokenizers = [vocabularies.source.tokenizer, vocabularies.target.tokenizer]
     files = folder.with_name("vocabularies")
     vocabularies.save(files)

@@ -39,6 +39,14 @@ class Signatures:
         self._model, self._vocabularies = translator.model, translator.vocabularies
         self._problem, self._how = translator.problem, search
         self._grammar = grammar_of(self._problem, self._vocabularies)
+        self._weights = tf.nest.map_structure(
+            lambda tensor: tf.Variable(tensor, trainable=False), self._model.search_weights()
+        )
+
+    @property
+    def variables(self) -> list[tf.Variable]:
+        """What the functions read: the model's, and what the search makes of them once."""
+        return [variable.value for variable in self._model.weights] + tf.nest.flatten(self._weights)
 
     def functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The functions by the names of their signatures."""
@@ -188,7 +196,6 @@ class Signatures:
         """
         search = dataclasses.replace(self._how, n_best=n_best)
         lengths, forbidden = _lengths(inputs), self._vocabularies.target.forbidden
-        weights = self._model.search_weights()
 
         def run(rows, longest):
             ids, limits = (
@@ -197,7 +204,9 @@ class Signatures:
             )
             free = tf.fill([tf.size(rows), longest + search.extra_length], PAD)
             found = run_search(
-                self._model, forbidden, self._grammar, search, False, weights, ids, free, limits
+                *(self._model, forbidden, self._grammar, search, False),
+                tf.nest.map_structure(tf.convert_to_tensor, self._weights),
+                *(ids, free, limits),
             )
             return kept(found.ids, found.log_probs), *(
                 tf.maximum(figure, NO_SCORE) for figure in (found.scores, found.log_probs)
