@@ -28,6 +28,7 @@ def flags() -> argparse.Namespace:
     parser.add_argument("--batch_tokens", type=int, default=4_096)
     parser.add_argument("--max_length", type=int, default=256)
     parser.add_argument("--num_buckets", type=int, default=16)
+    parser.add_argument("--packing", action="store_true", help="several pairs in a row")
     parser.add_argument("--subword_sampling", type=float, default=0.0)
     parser.add_argument(
         "--epochs", type=int, default=3, help="measured after one for warming up, or in its place"
@@ -96,9 +97,9 @@ def main():
     report("vocabulary", started)
     started = time.perf_counter()
     lengths = sample_lengths(mix, vocabularies, 1, args.subword_sampling)
-    shape = dict(batch_tokens=args.batch_tokens, num_buckets=args.num_buckets)
+    shape = {name: getattr(args, name) for name in ("batch_tokens", "num_buckets", "packing")}
     buckets = fit_buckets(lengths, max_length=args.max_length, **shape)
-    how = dict(max_length=args.max_length, subword_sampling=args.subword_sampling)
+    how = {name: getattr(args, name) for name in ("max_length", "subword_sampling", "packing")}
     stream = TrainingBatches(mix, vocabularies, buckets, seed=1, **how)
     next(iter(stream))
     report("buckets and the first batch", started)
@@ -107,6 +108,10 @@ def main():
 
 def measure(stream, epochs: int, most: int | None) -> None:
     """Prints padding and speed of some epochs, or of some batches."""
+    import numpy as np
+
+    from t2t_lite.data.tokenizer import EOS
+
     padded = tokens = pairs = epoch = 0
     started, cpu = time.perf_counter(), time.process_time()
     for number, batch in enumerate(stream):
@@ -118,10 +123,10 @@ def measure(stream, epochs: int, most: int | None) -> None:
             pairs = 0
             if number == most or epoch > epochs:
                 break
-        pairs += (batch.targets[..., 0] > 0).sum()
+        pairs += np.count_nonzero(batch.targets == EOS)
         padded += batch.inputs.size + batch.targets.size
         tokens += (batch.inputs > 0).sum() + (batch.targets > 0).sum()
-    print(f"padding: {1 - tokens / padded:.1%} of {len(stream.buckets)} buckets' slots")
+    print(f"padding: {1 - tokens / padded:.1%} of the places in {len(stream.buckets)} shapes")
 
 
 if __name__ == "__main__":

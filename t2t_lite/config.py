@@ -72,6 +72,7 @@ class HParams:
     batch_tokens: int = 25_000  # padded tokens a side in one update, all devices (section 5.1)
     max_length: int = 256  # sub-words a side with EOS; longer pairs are dropped in training only
     num_buckets: int = 16  # batch shapes at most; each is compiled once
+    packing: bool = False  # several pairs in a row, each as if alone, in place of num_buckets
     train_steps: int = 100_000  # updates (section 5.2)
     eval_steps: int = 5_000  # updates between evaluations on the dev set
     report_steps: int = 100  # updates between progress lines
@@ -93,6 +94,16 @@ class HParams:
                 expected = option.kind.__name__
                 raise UserError(f"hparams field {option.name}={value!r}: expected {expected}")
             _check(option, value)
+        self._check_packing()
+
+    def _check_packing(self) -> None:
+        """What mixes neighbouring positions, or counts a row's words, knows no pairs in a row."""
+        for name, value in (("encoder_layer", "self_attention"), ("next_word", "counted")):
+            if self.packing and getattr(self, name) != value:
+                raise UserError(
+                    f"hparams field packing=True with {name}={getattr(self, name)}: "
+                    f"expected {name}={value}, or packing=False"
+                )
 
     @classmethod
     def of(cls, value) -> "HParams":

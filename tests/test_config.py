@@ -50,6 +50,23 @@ def test_bad_override_is_one_line(assignment, message):
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "field, message",
+    [
+        ("encoder_layer=convolution", "expected encoder_layer=self_attention, or packing=False"),
+        ("encoder_layer=recurrent", "packing=True with encoder_layer=recurrent"),
+        ("encoder_layer=restricted_self_attention", "expected encoder_layer=self_attention"),
+        ("next_word=given", "packing=True with next_word=given: expected next_word=counted"),
+    ],
+)
+def test_packing_only_where_pairs_in_a_row_are_told_apart(field, message):
+    assert HParams().override(["packing=True"]).packing
+    HParams().override([field])
+    with pytest.raises(UserError) as error:
+        HParams().override(["packing=True", field])
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
 def test_zero_where_it_means_none():
     hparams = HParams().replace(warmup_steps=0, average_checkpoints=0)
     assert (hparams.warmup_steps, hparams.average_checkpoints) == (0, 0)

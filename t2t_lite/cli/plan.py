@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from t2t_lite.data.buckets import Bucket, bucket_numbers
+from t2t_lite.data.packing import filled
 from t2t_lite.data.tokenizer import Vocabularies, load_vocabulary
 from t2t_lite.devices import choose_xla, make_strategy
 from t2t_lite.errors import UserError
@@ -16,20 +17,22 @@ from t2t_lite.training.micro_batches import choose_by_estimate, fewest, micro_ba
 from t2t_lite.training.progress import duration
 
 _TYPICAL = 64  # sub-words a side of a sentence, long rather than short
+_PACKED = 10_000  # pairs that are packed to see how little padding there is
 
 
 def start(trainer, strategy, precision: str, xla: bool, why: str) -> str:
     """The screen at the start of a training."""
     parameters = f"{trainer.model.count_params():,}"
     lines = _common(trainer.run, parameters, strategy, precision, xla, why)
-    fill = _real_tokens(trainer.lengths, trainer.buckets)
+    packing = trainer.hparams.packing
+    fill = _real_tokens(trainer.lengths, trainer.buckets, packing)
     lines.append(
         f"batch       {trainer.hparams.batch_tokens:,} tokens a side at most, padding included; "
         f"{fill:.1%} of the positions hold a symbol"
     )
     if (parts := trainer.step.micro_batches) > 1:
         lines.append(f"            in {parts} micro-batches on each device")
-    lines.append("buckets     " + _table(trainer.buckets))
+    lines.append(("rows        " if packing else "buckets     ") + _table(trainer.buckets, packing))
     return "\n".join(lines + _left_out(trainer))
 
 
@@ -58,8 +61,9 @@ def dry_run(run: Run, args) -> str:
     source_size, target_size = _vocabulary_sizes(run)
     parameters, table = _parameters(h, source_size, target_size, shared)
     replicas = strategy.num_replicas_in_sync
-    # Of a typical length; those of the corpus are not known yet.
-    bucket = Bucket(h.batch_tokens // _TYPICAL, _TYPICAL, _TYPICAL)
+    # Of a typical length, or of the longest rows; those of the corpus are not known yet.
+    length = min(h.max_length, h.batch_tokens) if h.packing else _TYPICAL
+    bucket = Bucket(h.batch_tokens // length, length, length)
     symbols = embedding_symbols(h, source_size, target_size, shared)
     memory = TrainingMemory(h, symbols, args.precision, len(strategy.extended.worker_devices))
     if args.micro_batch_tokens:
@@ -76,12 +80,14 @@ def dry_run(run: Run, args) -> str:
     lines += [f"            {name:34} {shape}" for name, shape in table]
     lines.append(
         f"batch       {h.batch_tokens:,} tokens a side at most in one update = "
-        f"{replicas} replicas x {micro_batches} micro-batches x {part.rows * _TYPICAL:,}"
+        f"{replicas} replicas x {micro_batches} micro-batches x {part.rows * length:,}"
     )
-    lines.append(
-        f"buckets     at most {h.num_buckets} shapes of up to {h.max_length} sub-words, "
-        "fitted to the corpus"
+    shapes = (
+        "rows        of several pairs, at most 2 shapes"
+        if h.packing
+        else f"buckets     at most {h.num_buckets} shapes"
     )
+    lines.append(f"{shapes} of up to {h.max_length} sub-words, fitted to the corpus")
     lines.append("memory      " + _memory(memory, part, micro_batches))
     lines.append("cost        " + _cost(h, target_size, bucket))
     lines.append(f"output_dir  {run.path} (nothing was written)")
@@ -162,13 +168,13 @@ def _parameters(
     return sum(int(np.prod(variable.shape)) for variable in model.variables), table
 
 
-def _table(buckets: list[Bucket]) -> str:
+def _table(buckets: list[Bucket], packing: bool) -> str:
     return "  ".join(f"{b.source_length}/{b.target_length}: {b.rows}" for b in buckets) + (
-        "   (source/target length: sentences)"
+        f"   (source/target length: {'rows of several' if packing else 'sentences'})"
     )
 
 
-def _real_tokens(lengths: np.ndarray, buckets: list[Bucket]) -> float:
+def _real_tokens(lengths: np.ndarray, buckets: list[Bucket], packing: bool) -> float:
     """The share of both sides' positions that hold a symbol, not padding, over sampled pairs."""
     places = bucket_numbers(buckets, lengths)
     fits = places < len(buckets)
@@ -176,5 +182,7 @@ def _real_tokens(lengths: np.ndarray, buckets: list[Bucket]) -> float:
         raise UserError(
             f"no training pair is short enough for max_length; the longest bucket is {buckets[-1]}"
         )
+    if packing:
+        return filled(lengths[fits][:_PACKED], buckets)
     widths = np.array([b.source_length + b.target_length for b in buckets])
     return float(lengths[fits].sum() / widths[places[fits]].sum())

@@ -1,12 +1,14 @@
 """Buckets: the few shapes that training batches have, fitted to a corpus's lengths."""
 
 import dataclasses
+import math
 
 import numpy as np
 
 from t2t_lite.errors import UserError
 
 _CANDIDATES = 64  # lengths a side that a bucket may end at
+_PACKED = 4  # pairs of mean length that a row holds, with packing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +26,9 @@ def fit_buckets(
     batch_tokens: int,
     max_length: int,
     num_buckets: int,
+    packing: bool = False,
 ) -> list[Bucket]:
-    """Chooses at most `num_buckets` shapes that leave the least padding.
+    """Chooses at most `num_buckets` shapes that leave the least padding, or those of packed rows.
 
     The shapes are nested: each has at least the lengths of the one before on both sides, and a pair
     goes to the first that holds it. The last holds every pair of at most `max_length` a side.
@@ -35,6 +38,7 @@ def fit_buckets(
         batch_tokens: bound on rows * max(S, T).
         max_length: sub-words; longer pairs are not trained on.
         num_buckets: shapes at most.
+        packing: whether rows hold several pairs; then there are two shapes at most.
 
     Raises UserError where `batch_tokens` is too small for one row of `max_length`.
     """
@@ -44,7 +48,11 @@ def fit_buckets(
             f"expected batch_tokens of at least {max_length}, or max_length of at most "
             f"{batch_tokens}"
         )
-    shapes = _least_padding(lengths[(lengths <= max_length).all(axis=1)], max_length, num_buckets)
+    lengths = lengths[(lengths <= max_length).all(axis=1)]
+    if packing:
+        shapes = _packed(lengths, max_length)
+    else:
+        shapes = _least_padding(lengths, max_length, num_buckets)
     return [Bucket(batch_tokens // max(s, t), s, t) for s, t in shapes]
 
 
@@ -70,6 +78,18 @@ def rounded_length(length: int) -> int:
     power = 1 << max(length - 1, 15).bit_length()
     between = power * 3 // 4
     return between if 16 < length <= between else power
+
+
+def _packed(lengths: np.ndarray, max_length: int) -> list[tuple[int, int]]:
+    """The shapes of packed rows: one for nearly all pairs, and one that holds any.
+
+    The first has its sides in the proportion of the corpus, since both are to get full at once. It
+    is as short as packs well: a row's attention takes time by its length, whatever is in it.
+    """
+    mean = lengths.mean(axis=0) if len(lengths) else np.ones(2)
+    count = min(_PACKED, max_length / mean.max())
+    first = tuple(math.ceil(round(length * count, 6)) for length in mean)
+    return sorted({first, (max_length, max_length)})
 
 
 def _least_padding(lengths: np.ndarray, max_length: int, num_buckets: int) -> list[tuple[int, int]]:

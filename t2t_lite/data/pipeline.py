@@ -12,6 +12,8 @@ import numpy as np
 from t2t_lite.data.buckets import Bucket, bucket_numbers, rounded_length
 from t2t_lite.data.corpus import Mix
 from t2t_lite.data.encoding import Spelling, encoded
+from t2t_lite.data.packing import PackedBatch, rest
+from t2t_lite.data.subword_training import EOS, PAD
 from t2t_lite.data.tokenizer import Vocabularies
 from t2t_lite.errors import UserError
 
@@ -49,17 +51,16 @@ class Position:
 
 @dataclasses.dataclass
 class Batch:
-    """One update's pairs, all of one bucket."""
+    """One update's pairs, all of one bucket; one in each row, or several where rows are packed."""
 
     inputs: np.ndarray  # int32 [N, S]
     targets: np.ndarray  # int32 [N, T]
     position: Position  # after this batch
 
     def pairs(self, vocabularies: Vocabularies) -> Iterator[tuple[str, str]]:
-        """The texts of its rows, but for empty ones."""
-        sources = vocabularies.source.decode_lines(self.inputs.tolist())
-        targets = vocabularies.target.decode_lines(self.targets.tolist())
-        return filter(any, zip(sources, targets))
+        """Their texts."""
+        sides = (vocabularies.source, self.inputs), (vocabularies.target, self.targets)
+        return zip(*(vocabulary.decode_lines(_sequences(ids)) for vocabulary, ids in sides))
 
 
 class TrainingBatches:
@@ -72,10 +73,11 @@ class TrainingBatches:
     Only an epoch's last batch may have empty rows (all PAD).
 
     Args:
-        buckets: nested shapes, smallest first, as `fit_buckets` makes them; the last holds any pair
-            up to `max_length`.
+        buckets: nested shapes, smallest first, as `fit_buckets` makes them, or `fit_rows` for
+            packed ones; the last holds any pair up to `max_length`.
         subword_sampling: alpha of `Vocabulary.sample`, by which each text is spelled in another way
             each time, following from seed, epoch and its place in the order; 0: always the same.
+        packing: whether rows hold several pairs.
         start: where to begin; nothing that comes before it is read.
     """
 
@@ -88,6 +90,7 @@ class TrainingBatches:
         seed: int,
         max_length: int,
         subword_sampling: float = 0.0,
+        packing: bool = False,
         start: Position = Position(),
     ):
         self.mix = mix
@@ -96,6 +99,7 @@ class TrainingBatches:
         self.seed = seed
         self.max_length = max_length
         self.subword_sampling = subword_sampling
+        self.packing = packing
         self.start = start
 
     def __iter__(self) -> Iterator[Batch]:
@@ -108,7 +112,7 @@ class TrainingBatches:
     def _epoch(self, start: Position) -> Iterator[tuple[np.ndarray, np.ndarray, Position]]:
         """Yields (int32 [N, S], int32 [N, T], the position after)."""
         order = self.mix.order(self.seed, start.epoch)
-        parts = [_PartBatch(bucket) for bucket in self.buckets]
+        parts = [(PackedBatch if self.packing else _PartBatch)(b) for b in self.buckets]
         for part, waiting in zip(parts, start.waiting):
             for places, ids, _ in self._encoded(order, start.epoch, np.array(waiting, int)):
                 # Full ones come only from a version whose buckets followed from the devices.
@@ -116,8 +120,8 @@ class TrainingBatches:
                     yield *batch, start
         here = dataclasses.replace(start, batches=0)
         made = start.batches
-        rest = np.arange(start.place, len(order))
-        for places, ids, lengths in self._encoded(order, start.epoch, rest):
+        ahead = np.arange(start.place, len(order))
+        for places, ids, lengths in self._encoded(order, start.epoch, ahead):
             bucket = bucket_numbers(self.buckets, lengths)
             bucket[lengths.max(axis=1) > self.max_length] = len(parts)
             batches = (
@@ -137,7 +141,7 @@ class TrainingBatches:
             raise UserError(
                 f"{self.mix}: all {len(order):,} pairs are longer than max_length={self.max_length}"
             )
-        yield from _after(here, made, _merge(parts))
+        yield from _after(here, made, (rest if self.packing else _merge)(parts))
 
     def _encoded(self, order: np.ndarray, epoch: int, places: np.ndarray):
         """What `encoding.encoded` yields, for the pairs at these places of an epoch's order."""
@@ -152,6 +156,11 @@ def _after(
     for number, (_, inputs, targets) in enumerate(batches, 1):
         if number > made:
             yield inputs, targets, dataclasses.replace(here, batches=number)
+
+
+def _sequences(ids: np.ndarray) -> list[np.ndarray]:
+    """[N, T] -> the sequences of all rows, each of which ends in EOS."""
+    return np.split(ids[ids != PAD], np.flatnonzero(ids[ids != PAD] == EOS) + 1)[:-1]
 
 
 class _PartBatch:

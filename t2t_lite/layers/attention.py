@@ -171,7 +171,7 @@ class SelfAttention(MultiHeadAttention):
 
     Call arguments:
         x: [B, S, D].
-        mask: bool [B, 1, 1, S], `padding_mask`.
+        mask: bool [B, 1, 1, S], `padding_mask`, or [B, 1, S, S], `segments.segment_mask`.
         seeds: DropoutSeeds in training, else None.
         return_attention: whether to hand on the weights.
 

@@ -19,8 +19,8 @@ class DecoderLayer(keras.Layer):
     Call arguments:
         x: [B, T, D].
         memory: [B, S, D], the encoder's output.
-        self_mask: bool [1, 1, T, T], `causal_mask`.
-        cross_mask: bool [B, 1, 1, S], `padding_mask` of the source.
+        self_mask: bool, broadcast to [B, 1, T, T], `causal_mask`.
+        cross_mask: bool [B, 1, 1, S], `padding_mask` of the source, or [B, 1, T, S].
         cross_penalty: subtracted from the scores of the cross-attention, broadcast to [B, H, T, S].
         seeds: DropoutSeeds in training, else None.
 
@@ -104,8 +104,9 @@ class Decoder(keras.Layer):
     Call arguments:
         x: [B, T, D].
         memory: [B, S, D].
-        cross_mask: bool [B, 1, 1, S].
+        cross_mask: bool [B, 1, 1, S], or [B, 1, T, S].
         cross_penalty: subtracted from the scores of the cross-attention, broadcast to [B, H, T, S].
+        self_mask: bool, broadcast to [B, 1, T, T]: what of the positions up to it each one sees.
         seeds: DropoutSeeds in training, else None.
         return_attention: whether to hand on each layer's weights.
 
@@ -130,9 +131,13 @@ class Decoder(keras.Layer):
         if self.final_norm:
             self.final_norm.build(input_shape)
 
-    def call(self, x, memory, cross_mask, cross_penalty=0.0, seeds=None, return_attention=False):
+    def call(
+        self, x, memory, cross_mask, cross_penalty=0.0, self_mask=None, seeds=None,
+        return_attention=False,
+    ):  # fmt: skip
         """Runs the layers one after the other."""
-        self_mask, of_self, of_cross = causal_mask(ops.shape(x)[1]), [], []
+        causal, of_self, of_cross = causal_mask(ops.shape(x)[1]), [], []
+        self_mask = causal if self_mask is None else ops.logical_and(causal, self_mask)
         for layer in self.layers:
             x, self_weights, cross_weights = layer(
                 x, memory, self_mask, cross_mask, cross_penalty=cross_penalty, seeds=seeds

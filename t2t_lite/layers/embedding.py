@@ -108,7 +108,7 @@ class PositionalEncoding(keras.Layer):
 
     Call arguments:
         x: [..., T, D].
-        positions: int32 [T]; default 0 ... T-1.
+        positions: int32 [T], any; or [B, T], each less than T; default 0 ... T-1.
 
     Returns:
         [..., T, D].
@@ -132,13 +132,19 @@ class PositionalEncoding(keras.Layer):
         """Adds the positions' encodings."""
         if positions is None:
             positions = ops.arange(ops.shape(x)[-2])
+        if len(positions.shape) == 1:
+            return x + ops.cast(self._encoding(positions, x.shape[-1]), x.dtype)
+        # Each is made once, not once for each place.
+        encoding = ops.cast(self._encoding(ops.arange(ops.shape(x)[-2]), x.shape[-1]), x.dtype)
+        return x + ops.take(encoding, positions, axis=0)
+
+    def _encoding(self, positions, d_model):
+        """int32 [T] -> float32 [T, D]."""
         if self.kind == "learned":
-            encoding = ops.take(self.table, ops.minimum(positions, self.max_positions - 1), axis=0)
-        elif self.kind == "sinusoidal":
-            encoding = sinusoids(positions, x.shape[-1])
-        else:
-            encoding = sinusoid_halves(positions, x.shape[-1])
-        return x + ops.cast(encoding, x.dtype)
+            return ops.take(self.table, ops.minimum(positions, self.max_positions - 1), axis=0)
+        if self.kind == "sinusoidal":
+            return sinusoids(positions, d_model)
+        return sinusoid_halves(positions, d_model)
 
     def get_config(self):
         """What the constructor takes."""

@@ -39,7 +39,7 @@ class EncoderLayer(keras.Layer):
 
     Call arguments:
         x: [B, S, D].
-        mask: bool [B, 1, 1, S], `padding_mask` of the source.
+        mask: bool [B, 1, 1, S], `padding_mask` of the source; of self-attention [B, 1, S, S], too.
         seeds: DropoutSeeds in training, else None.
         return_attention: whether to hand on the weights.
 

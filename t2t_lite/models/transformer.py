@@ -14,6 +14,7 @@ from t2t_lite.layers.embedding import Embedding, PositionalEncoding, TargetSpace
 from t2t_lite.layers.encoder import Encoder
 from t2t_lite.layers.fields import model_fields
 from t2t_lite.layers.next_word import NextWord
+from t2t_lite.layers.segments import segment_mask, segment_positions
 
 
 class Transformer(keras.Model):
@@ -97,9 +98,16 @@ class Transformer(keras.Model):
         """Predicts each target symbol from the inputs and the targets before it."""
         return self.softmax.logits(self.states(inputs, targets, seeds))
 
-    def states(self, inputs, targets, seeds=None):
-        """What the logits are made of, [B, T, D]; arguments as `call` takes them."""
-        return self._decode(inputs, self.encode(inputs, seeds), targets, seeds)
+    def states(self, inputs, targets, seeds=None, segments=None):
+        """What the logits are made of, [B, T, D]; arguments as `call` takes them.
+
+        segments: of rows that hold several pairs, the segmentations int32 [B, S] and [B, T] of
+            inputs and targets; each pair's states are those of the pair alone in a row.
+        """
+        if segments is None:
+            return self._decode(inputs, self.encode(inputs, seeds), targets, seeds)
+        memory = self.encode(inputs, seeds, segmentation=segments[0])
+        return self._decode(inputs, memory, targets, seeds, segments=segments)
 
     def attention(self, inputs, targets):
         """Where the model looks as it predicts the targets, as `call` does.
@@ -110,26 +118,39 @@ class Transformer(keras.Model):
         _, of_self, of_cross = self._decode(inputs, memory, targets, return_attention=True)
         return AttentionWeights(of_encoder, of_self, of_cross)
 
-    def encode(self, inputs, seeds=None, return_attention=False):
-        """Inputs int32 [B, S] -> memory [B, S, D], as `Encoder` returns it."""
+    def encode(self, inputs, seeds=None, return_attention=False, segmentation=None):
+        """Inputs int32 [B, S] -> memory [B, S, D], as `Encoder` returns it.
+
+        segmentation: of rows that hold several inputs, see `layers.segments`.
+        """
         x = self.source_embedding(inputs)
         if self.target_space is not None:
             x = self.target_space(x)
-        x = self.embedding_dropout(self.source_positions(x), seeds=seeds)
-        mask = padding_mask(inputs)
+        if segmentation is None:
+            mask, positions = padding_mask(inputs), None
+        else:
+            mask = segment_mask(segmentation, segmentation)
+            positions = segment_positions(segmentation)
+        x = self.embedding_dropout(self.source_positions(x, positions), seeds=seeds)
         return self.encoder(x, mask, seeds=seeds, return_attention=return_attention)
 
-    def _decode(self, inputs, memory, targets, seeds=None, return_attention=False):
+    def _decode(self, inputs, memory, targets, seeds=None, return_attention=False, segments=None):
         """As `Decoder` returns it, [B, T, D]."""
         shifted = ops.pad(targets[:, :-1], [[0, 0], [1, 0]])  # padding's embedding is zero
-        x = self.target_positions(self.target_embedding(shifted))
+        self_mask, cross_mask, positions = None, padding_mask(inputs), None
+        if segments is not None:
+            source, target = segments
+            self_mask, cross_mask = segment_mask(target, target), segment_mask(target, source)
+            positions = segment_positions(target)
+            shifted = ops.where(ops.equal(positions, 0), 0, shifted)
+        x = self.target_positions(self.target_embedding(shifted), positions)
         x = self.embedding_dropout(x, seeds=seeds)
         penalty = 0.0
         if self.next_word is not None:
             named = ops.cumsum(self.next_word.count(shifted), axis=1)
             penalty = self.next_word.penalty(named, self.next_word.places(inputs))
         return self.decoder(
-            x, memory, padding_mask(inputs), cross_penalty=penalty, seeds=seeds,
+            x, memory, cross_mask, cross_penalty=penalty, self_mask=self_mask, seeds=seeds,
             return_attention=return_attention,
         )  # fmt: skip
 

@@ -7,7 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.config import HParams
+from t2t_lite.data.subword_training import EOS
 from t2t_lite.layers.dropout import DropoutSeeds
+from t2t_lite.layers.segments import segmentation
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.training.loss import Loss, label_smoothed_cross_entropy
 from t2t_lite.training.optimizer import Adam
@@ -179,12 +181,15 @@ class TrainStep:
 
     def _gradients(self, inputs, targets, seed, scale):
         """inputs [M, B, S], targets [M, B, T] -> (Loss, gradients of scale * it), summed over M."""
+        packing = self._hparams.packing
 
         def micro_batch(index):
             seeds = DropoutSeeds(tf.random.experimental.stateless_fold_in(seed, index))
             with tf.GradientTape() as tape:
+                sides = inputs[index], targets[index]
+                segments = [segmentation(ids, EOS) for ids in sides] if packing else None
                 loss = label_smoothed_cross_entropy(
-                    self._model.states(inputs[index], targets[index], seeds=seeds),
+                    self._model.states(*sides, seeds=seeds, segments=segments),
                     self._model.softmax.embeddings,
                     targets[index],
                     self._hparams.label_smoothing,

@@ -87,7 +87,7 @@ class Trainer:
         self.epoch_pairs = len(self._mix)
         h = run.hparams
         self.lengths = sample_lengths(self._mix, vocabularies, run.seed, h.subword_sampling)
-        names = ("batch_tokens", "max_length", "num_buckets")
+        names = ("batch_tokens", "max_length", "num_buckets", "packing")
         self.buckets = fit_buckets(self.lengths, **{name: getattr(h, name) for name in names})
         memory = TrainingMemory.of(self.hparams, vocabularies, precision, strategy)
         replicas = strategy.num_replicas_in_sync
@@ -277,6 +277,7 @@ class Trainer:
             seed=self.run.seed,
             max_length=self.hparams.max_length,
             subword_sampling=self.hparams.subword_sampling,
+            packing=self.hparams.packing,
             start=self._position,
         )
 

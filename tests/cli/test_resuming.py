@@ -78,7 +78,11 @@ def kill():
     raise Killed
 
 
-def test_stopped_killed_and_resumed_it_is_the_same_training(call, flags, tmp_path, monkeypatch):
+@pytest.mark.parametrize("packing", [False, pytest.param(True, marks=pytest.mark.thorough)])
+def test_stopped_killed_and_resumed_it_is_the_same_training(
+    call, flags, tmp_path, monkeypatch, packing
+):
+    flags = [*flags, f"--set=packing={packing}"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     code, _, err = call(trainer, *flags, f"--output_dir={whole}")
     assert code == 0 and "trained 8 steps" in err, err

@@ -101,6 +101,25 @@ def test_trains_resumes_averages_decodes_and_evaluates(call, corpus, tmp_path):
     assert code == 2 and "other.model: not the vocabulary that" in err
 
 
+def test_trains_on_packed_rows(call, corpus, tmp_path):
+    run, data = tmp_path / "run", [*corpus, "--vocab_size=310", f"--data_dir={tmp_path}/data"]
+    flags = ["--problem=text_pairs", *data, *FAST, f"--output_dir={run}"]
+    code, _, err = call(trainer, *flags, "--set=packing=True", "--set=train_steps=6")
+    assert code == 0 and "step 6/6" in err, err
+    [rows] = [line for line in err.splitlines() if line.startswith("rows  ")]
+    assert "  32/32: 16   (source/target length: rows of several)" in rows
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    first = next(entry for entry in log if entry["kind"] == "train")
+    assert first["padding"] < 0.2 and first["target_tokens"] > 300  # in 16 rows
+    code, _, err = call(trainer, *flags, "--set=packing=True", "--set=train_steps=7")
+    assert code == 0 and "resuming at step 6" in err and "step 7/7" in err, err
+    code, _, err = call(trainer, *flags, "--set=train_steps=8")
+    assert code == 2 and "packing: true -> false; choose another" in err
+    code, out, err = call(trainer, "--problem=text_pairs", *data, "--set=packing=True", "--dry_run")
+    assert code == 0 and "rows        of several pairs, at most 2 shapes of up to 256" in out, err
+    assert "batch       25,000 tokens a side at most in one update = 1 replicas x" in out
+
+
 def test_trains_a_parser(call, tmp_path):
     """On gold trees, of which one is broken, and silver ones."""
     tree = "( (S (NP-SBJ (DT the) (NN cat))\n    (VP (VBD slept))\n    (. .)))\n"

@@ -97,6 +97,16 @@ def test_one_position_equals_its_place_in_the_whole(kind):
         np.testing.assert_allclose(step[:, 0], whole[:, position], atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["sinusoidal", "sinusoidal_halves", "learned"])
+def test_positions_of_each_row(kind):
+    layer = encoding(kind, max_positions=3)
+    x = np.random.default_rng(3).normal(size=(2, 5, D)).astype(np.float32)
+    positions = np.array([[0, 1, 2, 0, 1], [0, 0, 1, 2, 3]], np.int32)
+    found = layer(x, positions)
+    for row in range(2):
+        np.testing.assert_allclose(found[row], layer(x[row], positions[row]), atol=1e-6)
+
+
 def test_learned_positions():
     layer = encoding("learned", max_positions=5)
     assert layer.table.shape == (5, D)

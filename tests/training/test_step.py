@@ -270,6 +270,36 @@ def test_every_layer_type_trains_cut_with_xla_and_in_bfloat16(kind):
     np.testing.assert_allclose(losses(xla=True, precision="bfloat16"), whole, rtol=0.02)
 
 
+def packed(sides):
+    """The pairs of a batch [N, S], [N, T], in order, two in a row, [N / 2, 2 S], [N / 2, 2 T]."""
+    rows = [[ids[ids != 0] for ids in side] for side in sides]
+    both = [[np.concatenate(two) for two in zip(side[::2], side[1::2])] for side in rows]
+    widths = 2 * S, 2 * T
+    return [
+        np.stack([np.pad(row, [0, width - len(row)]) for row in side]).astype(np.int32)
+        for width, side in zip(widths, both)
+    ]
+
+
+@pytest.mark.parametrize(
+    "replicas, micro_batches, xla",
+    [(1, 1, False), pytest.param(2, 2, True, marks=pytest.mark.thorough)],
+)
+def test_packed_rows_have_the_updates_of_single_ones(replicas, micro_batches, xla):
+    packing = HPARAMS.replace(packing=True)
+    options = dict(hparams=packing, micro_batches=micro_batches, xla=xla)
+    model, step, strategy = new_step(replicas, **options)
+    reduced, losses = record_gradients(model, step, strategy), []
+    for update in range(20):
+        report = step(*packed(batch(update % 4)))
+        losses.append(float(report.loss.smoothed / report.loss.tokens))
+        if update == 0:
+            gradients = [copies(strategy, variable)[0] for variable in reduced]
+    assert gradient_difference(gradients, one_device().gradients) < 1e-5
+    np.testing.assert_allclose(losses[:1], one_device().losses[:1], rtol=1e-5)
+    np.testing.assert_allclose(losses, one_device().losses, rtol=1e-4)
+
+
 @pytest.mark.thorough
 def test_float16_overflow_on_the_second_replica_alone_changes_nothing_on_either():
     model, step, strategy = new_step(2, precision="float16")
