@@ -232,3 +232,19 @@ def test_a_line_too_long_costs_itself_only(run, translator, monkeypatch):
 
 def test_the_longest_line(translator):
     assert translator.model.longest == math.isqrt(2**29 // translator.model.hparams.num_heads)
+
+
+def test_variables_changed_from_outside(run):
+    """What is made of them once is made anew by `update`, and not before."""
+    translator = run.translator()
+    [[old]] = translator.translate(["many words"])
+    for variable in translator.model.decoder.weights:
+        variable.assign(variable + 0.3)
+    whole = Translator(translator.model, translator.vocabularies, translator.problem)
+    [[new]] = whole.translate(["many words"])
+    assert not math.isclose(new.score, old.score, rel_tol=1e-3)
+    [[stale]] = translator.translate(["many words"])
+    assert not math.isclose(stale.score, new.score, rel_tol=1e-3)
+    translator.update()
+    [[fresh]] = translator.translate(["many words"])
+    assert fresh.text == new.text and math.isclose(fresh.score, new.score, rel_tol=1e-4)

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-# Bytes of the logits that exist at a time: what a cache of a CPU holds is faster to come back to.
-CHUNK_BYTES = 16 << 20
+# Bytes of the logits that exist at a time. Each chunk adds a [V, D] gradient to the last one's, so
+# that small ones cost time with large vocabularies; a GPU wants products with many rows.
+CHUNK_BYTES, CHUNK_BYTES_GPU = 32 << 20, 256 << 20
 
 
 class Loss(NamedTuple):
@@ -102,7 +103,8 @@ def _in_chunks(states, matrix, targets, smoothing, scale):
     """-> (sums, gradient of states [N, D], gradient of matrix [V, D]); these times scale."""
     symbols, width = matrix.shape
     total = states.shape[0] or tf.shape(states)[0]
-    most = max(1, CHUNK_BYTES // (4 * symbols))
+    gpus = tf.config.list_logical_devices("GPU")
+    most = max(1, (CHUNK_BYTES_GPU if gpus else CHUNK_BYTES) // (4 * symbols))
     count = -(-total // most)
     size = -(-total // count)  # rows of a chunk; the last is filled up with padding
     states = tf.pad(states, [[0, count * size - total], [0, 0]])
