@@ -211,8 +211,9 @@ def base(beam_size, precision):
     )
     inputs[:, -1] = 1
     any_size = [tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None, None], [None])]
+    weights = model.search_weights()
     run = tf.function(
-        lambda *tensors: run_search(model, (0, 2), None, search, False, *tensors),
+        lambda *tensors: run_search(model, (0, 2), None, search, False, weights, *tensors),
         any_size,
         autograph=False,
     )

@@ -97,9 +97,10 @@ def test_decodes_are_tensor2tensors(checkpoint):
             args["beam_size"], args["alpha"], 0, args["top_beams"], sampling=None, constrained=False
         )
         found = run_search(
-            checkpoint.model, (), None, search, False, tf.constant(inputs),
-            tf.zeros([len(inputs), length], tf.int32), tf.fill([len(inputs)], length),
-        )  # fmt: skip
+            *(checkpoint.model, (), None, search, False, checkpoint.model.search_weights()),
+            *(tf.constant(inputs), tf.zeros([len(inputs), length], tf.int32)),
+            tf.fill([len(inputs)], length),
+        )
         for row, best in np.ndindex(*outputs.shape[:2]):
             assert ended(found.ids[row, best].numpy()) == ended(outputs[row, best])
             ours = found.log_probs if args["beam_size"] == 1 else found.scores
