@@ -1,4 +1,4 @@
-"""Measures decoding: sentences/s of a trained run on a file, and of the paper's base sizes.
+"""Measures decoding: sentences/s of a trained run on a file. Without one: benchmark.py.
 
 python scripts/bench_decoding.py --output_dir RUN --input FILE
     [--ctranslate2 EXPORT/1 ...] [--opennmt ONMT_MAIN CONFIG]
@@ -20,16 +20,14 @@ import re
 import subprocess
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from t2t_lite.config import PRECISIONS
+from t2t_lite.models.size import search_multiply_adds
 from t2t_lite.runtime import start_tensorflow
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-BASE = dict(sentences=64, source=25, steps=50, vocabulary=32_768)
 
 
 def flags() -> argparse.Namespace:
@@ -98,7 +96,6 @@ def main():
                 args.beam_size,
                 precision,
             ),
-            ("base sizes", BASE["sentences"], base, args.beam_size, precision),
         ):
             seconds, adds = in_a_process(measure, *arguments)
             report(f"t2t_lite {precision}, {name}", sentences, seconds, adds * 2 / rate)
@@ -173,70 +170,9 @@ def multiply_adds(model, lines, outputs, beam_size) -> int:
         list(map(len, side))
         for side in (source.encode_lines(lines), target.encode_lines(o[0].text for o in outputs))
     ]
-    return sum(count(model.model.hparams, target.size, *pair, beam_size) for pair in zip(*lengths))
-
-
-def count(h, vocabulary, source, target, beam_size) -> int:
-    """Multiply-adds of one sentence: `source` and `target` sub-words."""
-    heads = h.num_heads * (h.d_k + h.d_v)
-    projections, feed_forward = 2 * h.d_model * heads, 2 * h.d_model * h.d_ff
-    encoder = h.num_encoder_layers * source * (projections + source * heads + feed_forward)
-    cross_keys = h.num_decoder_layers * source * h.d_model * heads
-    # Self-attention to the left, and cross-attention.
-    attention = projections + projections // 2 + (target / 2 + source) * heads
-    step = h.num_decoder_layers * (attention + feed_forward) + h.d_model * vocabulary
-    return int(encoder + cross_keys + beam_size * target * step)
-
-
-def base(beam_size, precision):
-    """(seconds, multiply-adds) of one batch, shared by the cores, through the untrained base model.
-
-    All of its outputs reach their limit.
-    """
-    workers = start_tensorflow(together=False)
-    import numpy as np
-    import tensorflow as tf
-
-    from t2t_lite import HParams
-    from t2t_lite.decoding.search import Search, run_search
-    from t2t_lite.models.transformer import Transformer
-
-    h = HParams()
-    model = Transformer(h, BASE["vocabulary"], BASE["vocabulary"], shared=True, dtype=precision)
-    search = Search(beam_size, 0.6, BASE["steps"] - BASE["source"], 1, None, False)
-    inputs = (
-        np.random.default_rng(1)
-        .integers(3, BASE["vocabulary"], [BASE["sentences"], BASE["source"]])
-        .astype(np.int32)
-    )
-    inputs[:, -1] = 1
-    any_size = [tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None, None], [None])]
-    weights = model.search_weights()
-    run = tf.function(
-        lambda *tensors: run_search(model, (0, 2), None, search, False, weights, *tensors),
-        any_size,
-        autograph=False,
-    )
-    shares = [
-        [
-            tf.constant(array, tf.int32)
-            for array in (rows, np.zeros([len(rows), BASE["steps"]]), [BASE["steps"]] * len(rows))
-        ]
-        for rows in np.array_split(inputs, workers)
-    ]
-    with ThreadPoolExecutor(len(shares)) as pool:
-
-        def search_all():
-            return np.concatenate(list(pool.map(lambda tensors: run(*tensors).ids.numpy(), shares)))
-
-        search_all()
-        found, seconds = timed(search_all)
-    if not (found[:, 0, -1] > 0).all():
-        raise SystemExit(
-            "an output of the untrained model ended early: the figure would be of fewer steps"
-        )
-    return seconds, len(inputs) * count(
-        h, BASE["vocabulary"], BASE["source"], BASE["steps"], beam_size
+    return sum(
+        search_multiply_adds(model.model.hparams, target.size, *pair, beam_size)
+        for pair in zip(*lengths)
     )
 
 

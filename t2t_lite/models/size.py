@@ -59,6 +59,26 @@ def multiply_adds(hparams: HParams, target_symbols: int, source: int, target: in
     )
 
 
+def search_multiply_adds(
+    hparams: HParams, target_symbols: int, source: int, target: int, beam_size: int
+) -> int:
+    """Those of a search for one sentence: the encoder's once, a step's for each beam.
+
+    Args:
+        hparams: HParams.
+        target_symbols: V of the softmax.
+        source: sub-words of the input.
+        target: steps of the search.
+        beam_size: W.
+    """
+    h = hparams
+    encoder = multiply_adds(h, target_symbols, source, 0)
+    pair = multiply_adds(h, target_symbols, source, target) - encoder
+    # Each step looks at what is there already: half of all positions in the mean.
+    unseen = h.num_decoder_layers * h.num_heads * (h.d_k + h.d_v) * target * (target - 1) // 2
+    return encoder + beam_size * (pair - unseen)
+
+
 def scores(hparams: HParams, length: int) -> int:
     """How many scores a head of an encoder layer computes."""
     if hparams.encoder_layer == "self_attention":

@@ -3,19 +3,14 @@
 Post-norm, tied embeddings, sinusoids, label smoothing and Adam as t2t_lite has them.
 """
 
-import argparse
 import contextlib
-import json
 import math
-import time
-from pathlib import Path
 
-import numpy as np
 import torch
-from answering import answer, rate
+from answering import Job
 from torch import nn
 
-STARTED = time.time() - time.process_time()  # importing is counted
+JOB = Job(["training"])
 
 
 class Model(nn.Module):
@@ -62,24 +57,17 @@ class Model(nn.Module):
         return x @ self.embedding.weight.T
 
 
-def main():
-    """Trains when asked to."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--precision")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    work = json.loads((args.folder / "work.json").read_text())
-    arrays = np.load(args.folder / "batches.npz")
-    h, symbols, dtype = work["hparams"], work["vocabulary"], getattr(torch, args.precision)
-    model = Model(h, symbols)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+def autocast():
+    """The context of a forward pass."""
+    if JOB.args.precision == "float32":
+        return contextlib.nullcontext()
+    return torch.autocast("cpu", dtype=getattr(torch, JOB.args.precision))
 
-    def autocast():
-        if args.precision == "float32":
-            return contextlib.nullcontext()
-        return torch.autocast("cpu", dtype=dtype)
+
+def train():
+    """-> a function that trains on a batch."""
+    model = Model(JOB.hparams, JOB.vocabulary)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
 
     def update(inputs, targets):
         inputs, targets = torch.from_numpy(inputs).long(), torch.from_numpy(targets).long()
@@ -90,19 +78,25 @@ def main():
             logits.float().flatten(0, 1),
             targets.flatten(),
             ignore_index=0,
-            label_smoothing=h["label_smoothing"],
+            label_smoothing=JOB.hparams["label_smoothing"],
         )
         loss.backward()
         optimizer.step()
         loss.item()
 
+    return update
+
+
+def main():
+    """Trains when asked to."""
+    torch.set_num_threads(JOB.args.threads)
+    dtype = getattr(torch, JOB.args.precision)
+
     def product(m, k, n):
-        factors = [torch.randn(s).to(dtype) for s in ((m, k), (k, n))]
+        factors = [torch.randn(shape).to(dtype) for shape in ((m, k), (k, n))]
         return lambda: torch.matmul(*factors)[0, 0].item()
 
-    batches = [(arrays[f"{i}.0"], arrays[f"{i}.1"]) for i in range(len(arrays) // 2)]
-    measure_rate = lambda: rate(product, h["batch_tokens"], h["d_model"], h["d_ff"], symbols)  # noqa: E731
-    answer(STARTED, update, batches, measure_rate)
+    JOB.train(train(), product)
 
 
 if __name__ == "__main__":
